@@ -1,0 +1,272 @@
+#include "base/cursor.h"
+
+#include <string.h>
+
+static uint64_t get_be(const uint8_t *at, int bytes)
+{
+    uint64_t value = 0;
+    for (int i = 0; i < bytes; i++)
+        value = value << 8 | at[i];
+    return value;
+}
+
+static void put_be(uint8_t *at, int bytes, uint64_t value)
+{
+    for (int i = bytes - 1; i >= 0; i--) {
+        at[i] = (uint8_t)value;
+        value >>= 8;
+    }
+}
+
+int16_t stele_get_i16(const uint8_t *at)
+{
+    return (int16_t)get_be(at, 2);
+}
+
+int32_t stele_get_i32(const uint8_t *at)
+{
+    return (int32_t)get_be(at, 4);
+}
+
+uint32_t stele_get_u32(const uint8_t *at)
+{
+    return (uint32_t)get_be(at, 4);
+}
+
+int64_t stele_get_i64(const uint8_t *at)
+{
+    return (int64_t)get_be(at, 8);
+}
+
+void stele_put_i16(uint8_t *at, int16_t value)
+{
+    put_be(at, 2, (uint64_t)value);
+}
+
+void stele_put_i32(uint8_t *at, int32_t value)
+{
+    put_be(at, 4, (uint64_t)value);
+}
+
+void stele_put_u32(uint8_t *at, uint32_t value)
+{
+    put_be(at, 4, value);
+}
+
+void stele_put_i64(uint8_t *at, int64_t value)
+{
+    put_be(at, 8, (uint64_t)value);
+}
+
+struct stele_reader stele_reader_of(const void *bytes, size_t count)
+{
+    const uint8_t *start = bytes;
+    return (struct stele_reader){.start = start, .at = start, .end = count == 0 ? start : start + count};
+}
+
+size_t stele_reader_left(const struct stele_reader *reader)
+{
+    return reader->failed ? 0 : (size_t)(reader->end - reader->at);
+}
+
+size_t stele_reader_pos(const struct stele_reader *reader)
+{
+    return (size_t)(reader->at - reader->start);
+}
+
+const uint8_t *stele_read_bytes(struct stele_reader *reader, size_t count)
+{
+    if (reader->failed || count > (size_t)(reader->end - reader->at)) {
+        reader->failed = true;
+        return NULL;
+    }
+    const uint8_t *at = reader->at;
+    if (count > 0)
+        reader->at += count;
+    return at;
+}
+
+static uint64_t read_be(struct stele_reader *reader, int bytes)
+{
+    const uint8_t *at = stele_read_bytes(reader, (size_t)bytes);
+    return at == NULL ? 0 : get_be(at, bytes);
+}
+
+uint8_t stele_read_u8(struct stele_reader *reader)
+{
+    return (uint8_t)read_be(reader, 1);
+}
+
+int8_t stele_read_i8(struct stele_reader *reader)
+{
+    return (int8_t)read_be(reader, 1);
+}
+
+int16_t stele_read_i16(struct stele_reader *reader)
+{
+    return (int16_t)read_be(reader, 2);
+}
+
+int32_t stele_read_i32(struct stele_reader *reader)
+{
+    return (int32_t)read_be(reader, 4);
+}
+
+uint32_t stele_read_u32(struct stele_reader *reader)
+{
+    return (uint32_t)read_be(reader, 4);
+}
+
+int64_t stele_read_i64(struct stele_reader *reader)
+{
+    return (int64_t)read_be(reader, 8);
+}
+
+/* Little-endian groups of 7 bits; the last of `bytes_max` bytes must end it. */
+static uint64_t read_groups(struct stele_reader *reader, int bytes_max)
+{
+    uint64_t value = 0;
+    for (int i = 0; i < bytes_max; i++) {
+        uint8_t byte = stele_read_u8(reader);
+        if (reader->failed)
+            return 0;
+        value |= (uint64_t)(byte & 0x7f) << (7 * i);
+        if ((byte & 0x80) == 0)
+            return value;
+    }
+    reader->failed = true;
+    return 0;
+}
+
+uint32_t stele_read_uvarint(struct stele_reader *reader)
+{
+    return (uint32_t)read_groups(reader, 5);
+}
+
+int32_t stele_read_varint(struct stele_reader *reader)
+{
+    uint32_t raw = stele_read_uvarint(reader);
+    return (int32_t)((raw >> 1) ^ (0 - (raw & 1)));
+}
+
+int64_t stele_read_varlong(struct stele_reader *reader)
+{
+    uint64_t raw = read_groups(reader, 10);
+    return (int64_t)((raw >> 1) ^ (0 - (raw & 1)));
+}
+
+struct stele_writer stele_writer_of(void *bytes, size_t capacity)
+{
+    uint8_t *start = bytes;
+    return (struct stele_writer){.start = start, .at = start, .end = capacity == 0 ? start : start + capacity};
+}
+
+size_t stele_writer_pos(const struct stele_writer *writer)
+{
+    return (size_t)(writer->at - writer->start);
+}
+
+size_t stele_writer_left(const struct stele_writer *writer)
+{
+    return writer->failed ? 0 : (size_t)(writer->end - writer->at);
+}
+
+static uint8_t *take(struct stele_writer *writer, size_t count)
+{
+    if (writer->failed || count > (size_t)(writer->end - writer->at)) {
+        writer->failed = true;
+        return NULL;
+    }
+    uint8_t *at = writer->at;
+    writer->at += count;
+    return at;
+}
+
+static void write_be(struct stele_writer *writer, int bytes, uint64_t value)
+{
+    uint8_t *at = take(writer, (size_t)bytes);
+    if (at != NULL)
+        put_be(at, bytes, value);
+}
+
+void stele_write_i8(struct stele_writer *writer, int8_t value)
+{
+    write_be(writer, 1, (uint64_t)value);
+}
+
+void stele_write_i16(struct stele_writer *writer, int16_t value)
+{
+    write_be(writer, 2, (uint64_t)value);
+}
+
+void stele_write_i32(struct stele_writer *writer, int32_t value)
+{
+    write_be(writer, 4, (uint64_t)value);
+}
+
+void stele_write_u32(struct stele_writer *writer, uint32_t value)
+{
+    write_be(writer, 4, value);
+}
+
+void stele_write_i64(struct stele_writer *writer, int64_t value)
+{
+    write_be(writer, 8, (uint64_t)value);
+}
+
+void stele_write_bytes(struct stele_writer *writer, const void *bytes, size_t count)
+{
+    if (count == 0)
+        return;
+    uint8_t *at = take(writer, count);
+    if (at != NULL)
+        memcpy(at, bytes, count);
+}
+
+static uint32_t zigzag32(int32_t value)
+{
+    return ((uint32_t)value << 1) ^ (uint32_t)(value >> 31);
+}
+
+static uint64_t zigzag64(int64_t value)
+{
+    return ((uint64_t)value << 1) ^ (uint64_t)(value >> 63);
+}
+
+static size_t group_count(uint64_t raw)
+{
+    size_t count = 1;
+    for (; raw > 0x7f; raw >>= 7)
+        count++;
+    return count;
+}
+
+static void write_groups(struct stele_writer *writer, uint64_t raw)
+{
+    uint8_t *at = take(writer, group_count(raw));
+    if (at == NULL)
+        return;
+    for (; raw > 0x7f; raw >>= 7)
+        *at++ = (uint8_t)(raw | 0x80);
+    *at = (uint8_t)raw;
+}
+
+void stele_write_varint(struct stele_writer *writer, int32_t value)
+{
+    write_groups(writer, zigzag32(value));
+}
+
+void stele_write_varlong(struct stele_writer *writer, int64_t value)
+{
+    write_groups(writer, zigzag64(value));
+}
+
+size_t stele_varint_bytes(int32_t value)
+{
+    return group_count(zigzag32(value));
+}
+
+size_t stele_varlong_bytes(int64_t value)
+{
+    return group_count(zigzag64(value));
+}

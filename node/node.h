@@ -1,0 +1,53 @@
+/* The broker core: builds the object graph over the envs that a host (or the simulator) hands it. One control shard and
+ * num.network.threads data shards; each has an env of its own and is only entered on that env's loop.
+ *
+ * Life: new -> start (opens directories, recovers as jobs) -> `ready` is called -> connections -> stop -> `stopped` is
+ * called -> free. */
+#ifndef STELE_NODE_NODE_H
+#define STELE_NODE_NODE_H
+
+#include "base/env.h"
+#include "base/net.h"
+#include "base/settings.h"
+
+struct stele_node;
+
+enum { STELE_SHARD_CONTROL = 0, STELE_SHARD_DATA = 1 }; /* data shards are 1..n */
+
+struct stele_node_options {
+    struct stele_env **envs;         /* [0] control, then data shards */
+    struct stele_net **nets;         /* the same order */
+    int shard_count;                 /* at least 2 */
+    struct stele_settings *settings; /* of stele_node_setting_rows; borrowed */
+    /* Both are called on the control shard's loop. */
+    void (*ready)(void *arg, enum stele_err err, const struct stele_error *error); /* OK: serving; else start failed */
+    void (*stopped)(void *arg, enum stele_err err);
+    /* The metadata log or a checkpoint failed: the process must end with `exit_code`. */
+    void (*fatal)(void *arg, int exit_code, const struct stele_error *error);
+    void *arg;
+};
+
+/* Exit codes of steled (documented in docs/operations.md). */
+enum { STELE_EXIT_OK = 0, STELE_EXIT_FAILED = 1, STELE_EXIT_USAGE = 2, STELE_EXIT_DIR = 3, STELE_EXIT_STORAGE = 4 };
+
+/** Rows of node/settings.def. */
+const struct stele_setting_row *stele_node_setting_rows(int *out_count);
+
+STELE_MUST_CHECK enum stele_err stele_node_new(const struct stele_node_options *options, struct stele_node **out_node);
+void stele_node_start(struct stele_node *node);
+/** The address that clients are told: set before the first accept (HOST:0 resolves late). */
+void stele_node_set_advertised(struct stele_node *node, const char *host, int32_t port);
+
+/** On a data shard's loop: a connection came in. *out_handler and *out_arg are for its life. CLOSED when the node
+ * stops. */
+STELE_MUST_CHECK enum stele_err stele_node_accept(struct stele_node *node, int shard, struct stele_conn *conn,
+                                                  const struct stele_conn_handler **out_handler, void **out_arg);
+/** On a shard's loop: monotonic ms of its next deadline (INT64_MAX none), and the call when it has come. */
+int64_t stele_node_deadline(struct stele_node *node, int shard);
+void stele_node_tick(struct stele_node *node, int shard);
+/** Graceful: refuses new work, answers what waits, closes logs, marks clean. From the control shard's loop. */
+void stele_node_stop(struct stele_node *node);
+/** After stopped, or as a crash: drops everything without touching a file. */
+void stele_node_free(struct stele_node *node);
+
+#endif

@@ -1,0 +1,234 @@
+/* Requests and answers as plain structs. They are all that a handler sees; packing them is proto/codec's.
+ * In a decoded message every pointer is borrowed from the arena or frame that it was decoded into.
+ * Record bytes never are part of a message: they follow it in the frame, partition after partition, `records_bytes`
+ * each. */
+#ifndef STELE_PROTO_API_H
+#define STELE_PROTO_API_H
+
+#include "base/err.h"
+#include "proto/uuid.h"
+
+#include <stdbool.h>
+
+enum stele_api {
+#define STELE_API(key, name, stem, version_min, version_max) STELE_API_##name = (key),
+#include "proto/api.def"
+#undef STELE_API
+};
+
+/** In front of every message. */
+struct stele_request_header {
+    enum stele_api api;
+    int32_t version;
+    uint64_t correlation_id;
+    const char *client_id; /* may be NULL */
+};
+
+struct stele_response_header {
+    enum stele_api api; /* of the request */
+    int32_t version;
+    uint64_t correlation_id;
+    int32_t throttle_time_ms;
+};
+
+enum stele_role { STELE_ROLE_CLIENT = 0, STELE_ROLE_NODE = 1, STELE_ROLE_ADMIN = 2 };
+
+struct stele_api_range {
+    int32_t api, version_min, version_max;
+};
+
+struct stele_hello_request {
+    const char *software_name, *software_version;
+    enum stele_role role;
+    int32_t node_id;        /* -1 for a client */
+    const char *cluster_id; /* "" when not known yet */
+    const struct stele_api_range *apis;
+    size_t api_count;
+};
+
+struct stele_hello_response {
+    enum stele_err err;
+    const char *message; /* "" or why not */
+    const char *cluster_id;
+    int32_t node_id;
+    const char *software_name, *software_version;
+    const struct stele_api_range *apis;
+    size_t api_count;
+};
+
+struct stele_metadata_request {
+    bool all_topics; /* otherwise those named */
+    const char *const *topics;
+    size_t topic_count;
+};
+
+struct stele_metadata_node {
+    int32_t node_id;
+    const char *host;
+    int32_t port;
+};
+
+struct stele_metadata_partition {
+    enum stele_err err;
+    int32_t partition;
+    int32_t leader_id; /* -1 none */
+    int32_t leader_epoch;
+    const int32_t *replicas;
+    size_t replica_count;
+    const int32_t *isr;
+    size_t isr_count;
+};
+
+struct stele_metadata_topic {
+    enum stele_err err;
+    const char *name;
+    struct stele_uuid topic_id;
+    bool is_internal;
+    const struct stele_metadata_partition *partitions;
+    size_t partition_count;
+};
+
+struct stele_metadata_response {
+    enum stele_err err;
+    const char *cluster_id;
+    int32_t controller_id;
+    const struct stele_metadata_node *nodes;
+    size_t node_count;
+    const struct stele_metadata_topic *topics;
+    size_t topic_count;
+};
+
+struct stele_setting_pair {
+    const char *name, *value;
+};
+
+struct stele_create_topic_request {
+    const char *name;
+    int32_t partition_count;    /* -1: num.partitions */
+    int32_t replication_factor; /* -1: the default */
+    const struct stele_setting_pair *settings;
+    size_t setting_count;
+    int32_t timeout_ms;
+    bool validate_only;
+};
+
+struct stele_create_topic_response {
+    enum stele_err err;
+    const char *message; /* "" or what is wrong and the way out */
+    struct stele_uuid topic_id;
+    int32_t partition_count, replication_factor;
+};
+
+struct stele_produce_partition {
+    struct stele_uuid topic_id;
+    int32_t partition;
+    uint32_t records_bytes; /* one batch; consecutive in the frame */
+};
+
+struct stele_produce_request {
+    int32_t acks; /* -1, 0, 1 */
+    int32_t timeout_ms;
+    const struct stele_produce_partition *partitions;
+    size_t partition_count;
+};
+
+/** How far an acknowledged batch had got. */
+enum stele_durability {
+    STELE_DURABILITY_NONE = 0,
+    STELE_DURABILITY_WRITTEN = 1,    /* in the leader's page cache */
+    STELE_DURABILITY_REPLICATED = 2, /* in the page caches of the in-sync replicas */
+    STELE_DURABILITY_SYNCED = 3,     /* on the disks of at least min.insync.replicas replicas */
+};
+
+struct stele_produce_result {
+    enum stele_err err;
+    const char *message; /* "" or what is wrong */
+    struct stele_uuid topic_id;
+    int32_t partition;
+    int64_t base_offset;        /* -1 on failure */
+    int64_t log_append_time_ms; /* -1 on a topic of create time */
+    int64_t log_start_offset;
+    enum stele_durability durability;
+    int32_t current_leader_id, current_leader_epoch; /* hints with NOT_LEADER_OR_FOLLOWER; otherwise -1 */
+};
+
+struct stele_produce_response {
+    const struct stele_produce_result *results;
+    size_t result_count;
+};
+
+enum stele_isolation { STELE_READ_UNCOMMITTED = 0, STELE_READ_COMMITTED = 1 };
+
+struct stele_fetch_partition {
+    struct stele_uuid topic_id;
+    int32_t partition;
+    int64_t fetch_offset;
+    int32_t max_bytes;
+    int32_t current_leader_epoch; /* -1: do not check */
+    int32_t last_fetched_epoch;   /* -1: none; replicas validate by it */
+    int64_t log_start_offset;     /* of a follower; -1 for a consumer */
+};
+
+struct stele_fetch_request {
+    int32_t replica_id; /* -1: consumer */
+    int32_t max_wait_ms;
+    int32_t min_bytes;
+    int32_t max_bytes;
+    enum stele_isolation isolation;
+    const struct stele_fetch_partition *partitions;
+    size_t partition_count;
+};
+
+struct stele_aborted_transaction {
+    int64_t producer_id, first_offset;
+};
+
+struct stele_fetch_result {
+    enum stele_err err;
+    struct stele_uuid topic_id;
+    int32_t partition;
+    int64_t high_watermark, last_stable_offset, log_start_offset;
+    const struct stele_aborted_transaction *aborted;
+    size_t aborted_count;
+    uint32_t records_bytes; /* whole and perhaps one cut batch; consecutive in the frame */
+    int32_t current_leader_id, current_leader_epoch;
+};
+
+struct stele_fetch_response {
+    enum stele_err err;
+    const struct stele_fetch_result *results;
+    size_t result_count;
+};
+
+/** Special values of list_offsets, as Kafka's. */
+enum { STELE_TIME_LATEST = -1, STELE_TIME_EARLIEST = -2, STELE_TIME_MAX_TIMESTAMP = -3 };
+
+struct stele_list_offsets_partition {
+    struct stele_uuid topic_id;
+    int32_t partition;
+    int32_t current_leader_epoch; /* -1 */
+    int64_t timestamp;            /* or one of STELE_TIME_ */
+};
+
+struct stele_list_offsets_request {
+    int32_t replica_id;
+    enum stele_isolation isolation;
+    const struct stele_list_offsets_partition *partitions;
+    size_t partition_count;
+};
+
+struct stele_list_offsets_result {
+    enum stele_err err;
+    struct stele_uuid topic_id;
+    int32_t partition;
+    int64_t offset;    /* -1: none */
+    int64_t timestamp; /* of the record; -1 for the special values */
+    int32_t leader_epoch;
+};
+
+struct stele_list_offsets_response {
+    const struct stele_list_offsets_result *results;
+    size_t result_count;
+};
+
+#endif

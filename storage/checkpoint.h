@@ -1,0 +1,86 @@
+/* The small files of a log directory and of a partition (facts 2.2 to 2.5), Kafka's formats byte for byte. All are
+ * replaced whole: tmp, sync, rename, directory sync. */
+#ifndef STELE_STORAGE_CHECKPOINT_H
+#define STELE_STORAGE_CHECKPOINT_H
+
+#include "base/env.h"
+#include "proto/uuid.h"
+
+#define STELE_RECOVERY_POINT_FILE "recovery-point-offset-checkpoint"
+#define STELE_LOG_START_FILE "log-start-offset-checkpoint"
+#define STELE_HIGH_WATERMARK_FILE "replication-offset-checkpoint"
+#define STELE_CLEANER_OFFSET_FILE "cleaner-offset-checkpoint"
+#define STELE_LEADER_EPOCH_FILE "leader-epoch-checkpoint"
+#define STELE_PARTITION_METADATA_FILE "partition.metadata"
+#define STELE_META_PROPERTIES_FILE "meta.properties"
+#define STELE_CLEAN_SHUTDOWN_FILE ".kafka_cleanshutdown"
+#define STELE_LOCK_FILE ".lock"
+
+enum { STELE_TOPIC_NAME_MAX = 249 };
+
+struct stele_checkpoint_entry {
+    char topic[STELE_TOPIC_NAME_MAX + 1];
+    int32_t partition;
+    int64_t offset;
+};
+
+struct stele_checkpoint {
+    struct stele_mem *mem;
+    struct stele_checkpoint_entry *entries; /* sorted by topic, partition */
+    int count, capacity;
+};
+
+void stele_checkpoint_init(struct stele_checkpoint *checkpoint, struct stele_mem *mem);
+void stele_checkpoint_deinit(struct stele_checkpoint *checkpoint);
+STELE_MUST_CHECK enum stele_err stele_checkpoint_set(struct stele_checkpoint *checkpoint, const char *topic,
+                                                     int32_t partition, int64_t offset);
+/** False when there is none. */
+bool stele_checkpoint_get(const struct stele_checkpoint *checkpoint, const char *topic, int32_t partition,
+                          int64_t *out_offset);
+/** A missing, empty or version-only file is an empty list. Errors: CORRUPT with the line named in `error` (may be
+ * NULL). */
+STELE_MUST_CHECK enum stele_err stele_checkpoint_read(struct stele_checkpoint *checkpoint, struct stele_vfs *vfs,
+                                                      const char *dir, const char *name, struct stele_error *error);
+STELE_MUST_CHECK enum stele_err stele_checkpoint_parse(struct stele_checkpoint *checkpoint, const char *text,
+                                                       size_t count, struct stele_error *error);
+STELE_MUST_CHECK enum stele_err stele_checkpoint_write(const struct stele_checkpoint *checkpoint, struct stele_vfs *vfs,
+                                                       const char *dir, const char *name);
+
+/** partition.metadata. Errors: NOT_FOUND, CORRUPT. */
+STELE_MUST_CHECK enum stele_err stele_partition_metadata_read(struct stele_vfs *vfs, struct stele_mem *mem,
+                                                              const char *dir, struct stele_uuid *out_topic_id);
+STELE_MUST_CHECK enum stele_err stele_partition_metadata_parse(const char *text, size_t count,
+                                                               struct stele_uuid *out_topic_id);
+/** Writes tmp and renames without any sync; the sync of file and directory comes before the first acknowledgement
+ * (sync). */
+STELE_MUST_CHECK enum stele_err stele_partition_metadata_write(struct stele_vfs *vfs, const char *dir,
+                                                               const struct stele_uuid *topic_id, bool sync);
+
+struct stele_meta_properties {
+    char cluster_id[64];
+    int32_t node_id;
+    char directory_id[STELE_UUID_TEXT_BYTES]; /* "" none */
+};
+STELE_MUST_CHECK enum stele_err stele_meta_properties_read(struct stele_vfs *vfs, struct stele_mem *mem,
+                                                           const char *dir, struct stele_meta_properties *out,
+                                                           struct stele_error *error);
+STELE_MUST_CHECK enum stele_err stele_meta_properties_parse(const char *text, size_t count,
+                                                            struct stele_meta_properties *out,
+                                                            struct stele_error *error);
+STELE_MUST_CHECK enum stele_err stele_meta_properties_write(struct stele_vfs *vfs, const char *dir,
+                                                            const struct stele_meta_properties *properties,
+                                                            int64_t wall_ms);
+
+/** The clean-shutdown marker. take: reports whether it was there and removes it (durably) before any log is touched. */
+STELE_MUST_CHECK enum stele_err stele_clean_shutdown_take(struct stele_vfs *vfs, const char *dir, bool *out_was_clean);
+STELE_MUST_CHECK enum stele_err stele_clean_shutdown_write(struct stele_vfs *vfs, const char *dir,
+                                                           int64_t broker_epoch);
+
+/** "TOPIC-PARTITION" and its parse, with the states that directory names carry. */
+enum stele_dir_kind { STELE_DIR_LIVE, STELE_DIR_DELETE, STELE_DIR_STRAY, STELE_DIR_FUTURE };
+STELE_MUST_CHECK enum stele_err stele_partition_dir_parse(const char *name, char out_topic[STELE_TOPIC_NAME_MAX + 1],
+                                                          int32_t *out_partition, enum stele_dir_kind *out_kind);
+/** Legal: [a-zA-Z0-9._-]{1,249}, not "." or "..". */
+bool stele_topic_name_is_legal(const char *name);
+
+#endif

@@ -1,0 +1,182 @@
+/* One partition's log: segments in offset order, the last one active, with epochs, producer state and the start and end
+ * offsets.
+ *
+ * Invariants
+ *  1. There is always exactly one active segment, the last; bases rise strictly; every offset of [start, end) that was
+ * not compacted away is in the segment with the greatest base <= it.
+ *  2. log_start_offset <= high_watermark <= log_end_offset; recovery_point <= log_end_offset.
+ *  3. log_end_offset moves right after the bytes are written, before anything else can fail.
+ *  4. After a failed write or sync the log is FAILED and refuses work (OFFLINE) until it is opened again.
+ * States: OPEN -> FAILED (append, roll, flush: I/O error), OPEN -> CLOSED (close).
+ *
+ * A log belongs to one shard. Only the functions said to run in a job may run off its loop. */
+#ifndef STELE_STORAGE_LOG_H
+#define STELE_STORAGE_LOG_H
+
+#include "storage/epoch_cache.h"
+#include "storage/history.h"
+#include "storage/producer_state.h"
+#include "storage/segment.h"
+
+struct stele_log;
+
+struct stele_log_open {
+    struct stele_env *env; /* of the shard that will own it; open may run in a job */
+    const char *dir;       /* whole path of the partition's directory; must exist */
+    const char *name;      /* "topic-0", for traces */
+    struct stele_log_config config;
+    bool was_clean;           /* the log directory's clean-shutdown marker was there */
+    int64_t recovery_point;   /* of its checkpoint; 0 without */
+    int64_t log_start_offset; /* of its checkpoint; 0 without */
+    int64_t high_watermark;   /* of its checkpoint; -1 without: log start */
+};
+
+/** What recovery did, for traces, metrics and tests. */
+struct stele_recovery_report {
+    int segments_scanned, segments_deleted, indexes_rebuilt;
+    int64_t bytes_scanned, bytes_cut;
+    int64_t cut_offset; /* -1 */
+    bool found_damage;  /* an invalid batch below max(recovery point, high watermark): kept, see damaged ranges */
+};
+
+/** Loads and, after an unclean stop, recovers (facts 8; storage/recover.c). Runs in a job or at start; makes no use of
+ * the file cache. An empty directory becomes a log with an empty active segment at log_start_offset. Errors: IO,
+ * NO_SPACE, NO_MEMORY, CORRUPT (with file and way out in `error`). */
+STELE_MUST_CHECK enum stele_err stele_log_open(const struct stele_log_open *open, struct stele_log **out_log,
+                                               struct stele_recovery_report *out_report, struct stele_error *error);
+/** Hands an opened log to its shard's cache. */
+void stele_log_attach(struct stele_log *log, struct stele_file_cache *cache);
+/** Clean close: writes the snapshot at the end offset, seals indexes, syncs everything (facts 8.8). The log must then
+ * be freed also when this failed. */
+STELE_MUST_CHECK enum stele_err stele_log_close(struct stele_log *log);
+/** Frees without touching a file (after close, or as a crash does). NULL is fine. No job and no slice may hold it. */
+void stele_log_free(struct stele_log *log);
+
+const char *stele_log_name(const struct stele_log *log);
+const char *stele_log_dir(const struct stele_log *log);
+int64_t stele_log_start_offset(const struct stele_log *log);
+int64_t stele_log_end_offset(const struct stele_log *log);
+int64_t stele_log_high_watermark(const struct stele_log *log);
+int64_t stele_log_last_stable_offset(const struct stele_log *log);
+int64_t stele_log_recovery_point(const struct stele_log *log);
+int64_t stele_log_bytes(const struct stele_log *log);
+int stele_log_segment_count(const struct stele_log *log);
+struct stele_segment *stele_log_segment(const struct stele_log *log, int index);
+const struct stele_epoch_cache *stele_log_epochs(const struct stele_log *log);
+const struct stele_producers *stele_log_producers(const struct stele_log *log);
+const struct stele_log_config *stele_log_config(const struct stele_log *log);
+void stele_log_set_config(struct stele_log *log, const struct stele_log_config *config);
+bool stele_log_is_failed(const struct stele_log *log);
+/** Raised by whoever knows (one node: the end offset after every append). Lower values are ignored but by truncation.
+ */
+void stele_log_set_high_watermark(struct stele_log *log, int64_t offset);
+
+struct stele_append {
+    uint8_t *
+        bytes; /* CLIENT, COORDINATOR: exactly one batch that stele_validate accepted; else one or more whole batches */
+    size_t count;
+    enum stele_origin origin;
+    int32_t leader_epoch; /* stamped on CLIENT and COORDINATOR batches; for REPLICATION batches of newer epochs are
+                             dropped */
+};
+
+struct stele_appended {
+    int64_t first_offset, last_offset; /* of a duplicate: the original ones */
+    int64_t max_timestamp;             /* of a duplicate: the original's */
+    int64_t log_append_time_ms;        /* -1 on create time */
+    bool is_duplicate;                 /* nothing was written */
+    bool wants_flush;                  /* flush.messages reached: start a flush */
+    int batches;
+};
+
+/** Appends; stamps offsets and epoch into `bytes` (facts 5.1). No sync.
+ * Errors: those of stele_producers_check; RECORD_LIST_TOO_LARGE; CORRUPT_MESSAGE, OFFSET_OUT_OF_RANGE (replication:
+ * batches that do not follow); IO, NO_SPACE (NO_SPACE cuts back what was written and leaves the log OPEN when the cut
+ * succeeds), OFFLINE, NO_MEMORY. */
+STELE_MUST_CHECK enum stele_err stele_log_append(struct stele_log *log, const struct stele_append *append,
+                                                 struct stele_appended *out);
+
+/** A range of one segment's file, pinned until released. */
+struct stele_slice {
+    struct stele_cached_file *file; /* NULL when empty */
+    int64_t pos;
+    size_t bytes;
+    int64_t base_offset;     /* of the first batch in it; may be below the offset asked for */
+    bool is_first_too_large; /* bytes is 0 although there is a batch: it does not fit and min_one was false */
+};
+
+struct stele_read {
+    int64_t offset;
+    int64_t bound; /* exclusive: high watermark, last stable offset or log end */
+    size_t max_bytes;
+    bool min_one; /* return the first batch even when it is larger than max_bytes */
+};
+
+/** Errors: OFFSET_OUT_OF_RANGE (below start or above end), DAMAGED_RANGE, IO, OFFLINE, NO_MEMORY. An offset at the
+ * bound gives an empty slice. */
+STELE_MUST_CHECK enum stele_err stele_log_read(struct stele_log *log, const struct stele_read *read,
+                                               struct stele_slice *out_slice);
+void stele_slice_release(struct stele_slice *slice);
+/** Aborted transactions that a read_committed reader of this slice needs (facts 5.3), into memory of tag LOG that the
+ * caller frees. */
+STELE_MUST_CHECK enum stele_err stele_log_aborted(struct stele_log *log, int64_t offset,
+                                                  const struct stele_slice *slice, struct stele_aborted_txn **out_txns,
+                                                  size_t *out_count);
+
+struct stele_time_offset {
+    int64_t offset, timestamp; /* offset -1: none */
+    int32_t leader_epoch;
+};
+/** STELE_TIME_ values or a timestamp (facts 5.3). A lookup by time scans and may unpack: call it in a job when the log
+ * is cold. */
+STELE_MUST_CHECK enum stele_err stele_log_offset_at(struct stele_log *log, int64_t timestamp,
+                                                    struct stele_time_offset *out);
+
+/** Cuts everything from `offset` on (facts 8.6). At or above the end only the epochs are trimmed. */
+STELE_MUST_CHECK enum stele_err stele_log_truncate(struct stele_log *log, int64_t offset);
+/** Drops everything and goes on, empty, at `offset`. */
+STELE_MUST_CHECK enum stele_err stele_log_restart_at(struct stele_log *log, int64_t offset);
+/** delete-records: moves the start offset up. Errors: OFFSET_OUT_OF_RANGE (below the start is a no-op, above the high
+ * watermark refused). */
+STELE_MUST_CHECK enum stele_err stele_log_set_start_offset(struct stele_log *log, int64_t offset);
+/** Deletes what retention says, rolls by time when due. `*out_deleted` segments were renamed; unlink_due says when they
+ * are to be unlinked. */
+STELE_MUST_CHECK enum stele_err stele_log_retain(struct stele_log *log, int *out_deleted);
+/** Rolls when the active segment is not empty and older than segment.ms by the wall clock (idle logs roll too). */
+STELE_MUST_CHECK enum stele_err stele_log_roll_if_old(struct stele_log *log, bool *out_rolled);
+STELE_MUST_CHECK enum stele_err stele_log_roll(struct stele_log *log, enum stele_reason reason);
+/** Drops idle producers. */
+int stele_log_expire_producers(struct stele_log *log);
+
+/* Deletion of renamed files after file.delete.delay.ms: a job of the shard. */
+/** Monotonic ms when the next files are due, INT64_MAX when none. */
+int64_t stele_log_unlink_due(const struct stele_log *log);
+/** Takes the bases that are due into memory of tag LOG that the caller frees (their files: stele_segment_unlink_deleted
+ * in a job). */
+STELE_MUST_CHECK enum stele_err stele_log_take_due(struct stele_log *log, int64_t mono_ms, int64_t **out_bases,
+                                                   int *out_count);
+
+/** A flush in three steps: begin on the loop, run in a job, end on the loop. One at a time for a log (begin: EXISTS
+ * while one is under way). */
+struct stele_log_flush;
+STELE_MUST_CHECK enum stele_err stele_log_flush_begin(struct stele_log *log, struct stele_log_flush **out_flush);
+STELE_MUST_CHECK enum stele_err stele_log_flush_run(struct stele_log_flush *flush);
+/** Frees; on OK the recovery point moves to what begin saw as the end; otherwise the log is FAILED (a sync that failed
+ * is never tried again). */
+void stele_log_flush_end(struct stele_log *log, struct stele_log_flush *flush, enum stele_err result);
+/** The three steps in one call, for close, recovery and tests. */
+STELE_MUST_CHECK enum stele_err stele_log_flush(struct stele_log *log);
+/** Monotonic ms when flush.ms asks for a flush; INT64_MAX when there is nothing to flush. */
+int64_t stele_log_flush_due(const struct stele_log *log);
+
+/** Damaged ranges that recovery kept: [first, last] offsets and the file position where the scan failed. */
+struct stele_damaged_range {
+    int64_t first_offset, last_offset, segment_base, pos;
+};
+int stele_log_damaged_count(const struct stele_log *log);
+const struct stele_damaged_range *stele_log_damaged(const struct stele_log *log, int index);
+
+/** Asserts the invariants of the log and its segments. */
+void stele_log_check(const struct stele_log *log);
+
+#endif

@@ -1,0 +1,112 @@
+/* One append-only file of batches with its three indexes. The log file's name is its base offset in 20 digits.
+ *
+ * Invariants
+ *  1. `bytes` is the size readers may look at; it only moves after the bytes are written. It never passes INT32_MAX.
+ *  2. A sealed segment's files do not change until it is deleted or truncated.
+ *  3. (max_timestamp, offset_of_max_timestamp) is one pair: the largest batch max_timestamp and the last offset of the
+ * first batch that had it. */
+#ifndef STELE_STORAGE_SEGMENT_H
+#define STELE_STORAGE_SEGMENT_H
+
+#include "proto/record_batch.h"
+#include "storage/log_config.h"
+#include "storage/time_index.h"
+#include "storage/txn_index.h"
+
+struct stele_segment {
+    struct stele_env *env;
+    char *dir; /* of the partition; borrowed from the log */
+    int64_t base_offset;
+    int64_t bytes;
+    struct stele_cached_file *file;
+    struct stele_index offsets, times;
+    struct stele_txn_index txns;
+    int64_t max_timestamp; /* -1 none */
+    int64_t offset_of_max_timestamp;
+    bool is_max_known;       /* a sealed segment learns it from the last time index entry at first use */
+    int64_t first_timestamp; /* max_timestamp of its first batch; -1 none or not read yet */
+    bool is_first_known;
+    int64_t created_ms;        /* wall time when this object was made */
+    int64_t jitter_ms;         /* drawn once */
+    int64_t bytes_since_entry; /* since the last indexed batch's start */
+    int64_t bytes_since_write_back;
+    int64_t mtime_ms; /* of the .log when opened */
+};
+
+enum { STELE_SEGMENT_NAME_BYTES = 48 };
+/** "00000000000000000042" + suffix, for instance ".log" or ".log.deleted". */
+void stele_segment_name(int64_t base_offset, const char *suffix, char out_name[STELE_SEGMENT_NAME_BYTES]);
+/** The number before the first dot. False when the name has none or it is not digits only. */
+bool stele_segment_name_parse(const char *name, int64_t *out_base_offset, const char **out_suffix);
+
+/** Makes an empty active segment; stale files of the same name are deleted first. */
+STELE_MUST_CHECK enum stele_err stele_segment_create(struct stele_env *env, struct stele_file_cache *cache, char *dir,
+                                                     int64_t base_offset, const struct stele_log_config *config,
+                                                     struct stele_segment **out_seg);
+/** An existing one, sealed, its files not yet opened. Errors: NOT_FOUND, TOO_LARGE (beyond INT32_MAX bytes), IO. */
+STELE_MUST_CHECK enum stele_err stele_segment_open(struct stele_env *env, struct stele_file_cache *cache, char *dir,
+                                                   int64_t base_offset, const struct stele_log_config *config,
+                                                   struct stele_segment **out_seg);
+void stele_segment_attach(struct stele_segment *seg, struct stele_file_cache *cache);
+/** Gives up memory and references; files stay. NULL is fine. */
+void stele_segment_free(struct stele_segment *seg);
+/** Makes the last segment after a start ready for appends: indexes into memory, max timestamp known. */
+STELE_MUST_CHECK enum stele_err stele_segment_activate(struct stele_segment *seg);
+
+/** Writes one or more batches that lie in `bytes`, updates indexes by facts 3.4. `headers` are their decoded headers.
+ * On failure `bytes` stands where it was: the segment may be truncated to it by the caller. */
+STELE_MUST_CHECK enum stele_err stele_segment_append(struct stele_segment *seg, const struct stele_log_config *config,
+                                                     const uint8_t *bytes, size_t count,
+                                                     const struct stele_batch_header *headers, int header_count);
+/** Closing time entry, indexes cut to size, log cut to `bytes` (drops preallocation). The segment is sealed. No sync.
+ */
+STELE_MUST_CHECK enum stele_err stele_segment_seal(struct stele_segment *seg);
+
+/** The first batch at or after file position `pos` whose last offset is >= offset, header only. Scans headers from the
+ * index entry. Errors: END (none in this segment), CORRUPT (the scan met damage: position in *out_pos), IO. */
+STELE_MUST_CHECK enum stele_err stele_segment_find(struct stele_segment *seg, int64_t offset, int64_t *out_pos,
+                                                   struct stele_batch_header *out_header);
+/** Decodes the header at `pos` and its whole size. Errors: END (no whole header or batch before `bytes`), CORRUPT. */
+STELE_MUST_CHECK enum stele_err stele_segment_header_at(struct stele_segment *seg, int64_t pos,
+                                                        struct stele_batch_header *out_header, int64_t *out_bytes);
+
+/** Cuts everything from the batch that holds `offset` on. The segment must be active or is activated. */
+STELE_MUST_CHECK enum stele_err stele_segment_truncate(struct stele_segment *seg, int64_t offset);
+
+/** Rebuilds offset and time index from the log file with file positions; the txn index stays. */
+STELE_MUST_CHECK enum stele_err stele_segment_rebuild_indexes(struct stele_segment *seg,
+                                                              const struct stele_log_config *config);
+
+/** Largest timestamp (learned lazily), else the file's mtime: what time retention compares. */
+STELE_MUST_CHECK enum stele_err stele_segment_largest_timestamp(struct stele_segment *seg, int64_t *out_timestamp);
+STELE_MUST_CHECK enum stele_err stele_segment_first_timestamp(struct stele_segment *seg, int64_t *out_timestamp);
+
+/** First record with timestamp >= `timestamp` and offset >= `offset_min` by time index, offset index, scan (facts 5.3).
+ * Errors: END when there is none here. */
+STELE_MUST_CHECK enum stele_err stele_segment_lookup_time(struct stele_segment *seg,
+                                                          const struct stele_log_config *config, int64_t timestamp,
+                                                          int64_t offset_min, struct stele_record *out_record,
+                                                          int32_t *out_leader_epoch);
+
+/** Syncs .log, .index, .timeindex, .txnindex in this order. The caller pinned the files; may run in a job (files only).
+ */
+struct stele_segment_sync {
+    struct stele_cached_file *cached[4];
+    struct stele_file *files[4];
+};
+/** On the loop: writes index entries out, pins what is there. release unpins, on the loop. */
+STELE_MUST_CHECK enum stele_err stele_segment_sync_begin(struct stele_segment *seg,
+                                                         struct stele_segment_sync *out_sync);
+STELE_MUST_CHECK enum stele_err stele_segment_sync_run(struct stele_segment_sync *sync);
+void stele_segment_sync_release(struct stele_segment_sync *sync);
+
+/** Renames all files to *.deleted. Missing ones are fine. */
+STELE_MUST_CHECK enum stele_err stele_segment_mark_deleted(struct stele_segment *seg);
+/** Unlinks files named after base_offset with suffix ".deleted" (job). */
+STELE_MUST_CHECK enum stele_err stele_segment_unlink_deleted(struct stele_vfs *vfs, const char *dir,
+                                                             int64_t base_offset);
+
+/** Asserts the invariants. */
+void stele_segment_check(const struct stele_segment *seg);
+
+#endif

@@ -1,0 +1,37 @@
+/* Reads everything under a directory or file and checks it against itself and its neighbours: `stele dump --verify`.
+ * Told apart: damage, and what a crash may leave (preallocated zeros in an index, a torn last batch, *.deleted
+ * leftovers). */
+#ifndef STELE_STORAGE_VERIFY_H
+#define STELE_STORAGE_VERIFY_H
+
+#include "base/env.h"
+
+enum stele_finding_kind {
+    STELE_FINDING_DAMAGE, /* wrong bytes: exit 1 */
+    STELE_FINDING_CRASH,  /* what an unclean stop leaves; recovery mends it */
+};
+
+struct stele_finding {
+    enum stele_finding_kind kind;
+    const char *path;
+    int64_t pos;      /* byte in the file; -1 for the whole file */
+    const char *text; /* borrowed until the call returns */
+};
+
+struct stele_verify_options {
+    bool is_compacted; /* gaps in offsets are fine everywhere */
+    void (*found)(void *arg, const struct stele_finding *finding);
+    void *arg;
+};
+
+struct stele_verify_report {
+    int64_t files, bytes, batches, records, index_entries;
+    int64_t damages, crash_leftovers;
+};
+
+/** Errors: NOT_FOUND (no such path), IO, NO_MEMORY. Damage is not an error of the call. */
+STELE_MUST_CHECK enum stele_err stele_verify(struct stele_env *env, const char *path,
+                                             const struct stele_verify_options *options,
+                                             struct stele_verify_report *out_report);
+
+#endif
