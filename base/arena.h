@@ -4,7 +4,6 @@
 
 #include "base/mem.h"
 
-
 struct stele_arena_block;
 
 struct stele_arena {

@@ -4,7 +4,8 @@
  *
  * Invariants
  *  1. A timer fires at the first advance whose time is >= its deadline rounded up to a tick, never before it.
- *  2. Timers of one advance fire in order of their deadline's tick; of equal ticks in order of insertion.
+ *  2. Timers of one advance fire in order of their deadline's tick, of equal ticks in order of insertion; a deadline
+ * that had passed when it was armed counts as the present and fires before the others, at the next advance.
  *  3. A cancelled timer never fires. Timers may be added and cancelled from a firing timer's function.
  *  4. A clock that stands or goes back fires nothing twice. */
 #ifndef STELE_BASE_TIMING_WHEEL_H
