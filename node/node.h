@@ -18,7 +18,7 @@ struct stele_node_options {
     struct stele_env **envs;         /* [0] control, then data shards */
     struct stele_net **nets;         /* the same order */
     int shard_count;                 /* at least 2 */
-    struct stele_settings *settings; /* of stele_node_setting_rows; borrowed */
+    struct stele_settings *settings; /* of node/settings.h; borrowed */
     /* Both are called on the control shard's loop. */
     void (*ready)(void *arg, enum stele_err err, const struct stele_error *error); /* OK: serving; else start failed */
     void (*stopped)(void *arg, enum stele_err err);
@@ -29,9 +29,6 @@ struct stele_node_options {
 
 /* Exit codes of steled (documented in docs/operations.md). */
 enum { STELE_EXIT_OK = 0, STELE_EXIT_FAILED = 1, STELE_EXIT_USAGE = 2, STELE_EXIT_DIR = 3, STELE_EXIT_STORAGE = 4 };
-
-/** Rows of node/settings.def. */
-const struct stele_setting_row *stele_node_setting_rows(int *out_count);
 
 STELE_MUST_CHECK enum stele_err stele_node_new(const struct stele_node_options *options, struct stele_node **out_node);
 void stele_node_start(struct stele_node *node);
