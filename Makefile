@@ -1,0 +1,36 @@
+# Thin: the real build is CMake's. `make demo` and `make test` install what is missing on a Debian machine.
+.PHONY: help demo test test-long build bench format clean
+
+help:
+	@echo "make demo       build, load a real file into a topic, kill the node in the middle, read it back, compare"
+	@echo "make test       every check that fits into 20 minutes"
+	@echo "make test-long  the same checks for longer: more seeds, longer fuzzing"
+	@echo "make build      release programs at build/bin/steled and build/bin/stele"
+	@echo "make bench      measurements beside bare system calls"
+
+build:
+	@tools/deps.sh build
+	@cmake --preset release >/dev/null
+	@cmake --build build/release
+	@mkdir -p build/bin
+	@cp build/release/bin/steled build/release/bin/stele build/bin/
+
+demo: build
+	@deploy/demo.sh
+
+test:
+	@tools/deps.sh test
+	@tools/test.sh
+
+test-long:
+	@tools/deps.sh test
+	@STELE_LONG=1 tools/test.sh
+
+bench: build
+	@bench/run.sh
+
+format:
+	@git ls-files '*.c' '*.h' | xargs clang-format -i
+
+clean:
+	@rm -rf build
