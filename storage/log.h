@@ -25,6 +25,7 @@ struct stele_log_open {
     const char *dir;       /* whole path of the partition's directory; must exist */
     const char *name;      /* "topic-0", for traces */
     struct stele_log_config config;
+    bool is_compacted;        /* cleaner-offset-checkpoint names it: gaps between offsets are no damage */
     bool was_clean;           /* the log directory's clean-shutdown marker was there */
     int64_t recovery_point;   /* of its checkpoint; 0 without */
     int64_t log_start_offset; /* of its checkpoint; 0 without */

@@ -77,6 +77,14 @@ STELE_MUST_CHECK enum stele_err stele_segment_truncate(struct stele_segment *seg
 STELE_MUST_CHECK enum stele_err stele_segment_rebuild_indexes(struct stele_segment *seg,
                                                               const struct stele_log_config *config);
 
+/** The two parts of a rebuild, for a caller that reads the log itself (recovery). restart: offset, time and transaction
+ * index become empty and active, the largest timestamp unknown. index_batch: the entries of facts 3.4 for a whole batch
+ * at file position `pos`, full or not, as append makes them too. */
+STELE_MUST_CHECK enum stele_err stele_segment_restart_indexes(struct stele_segment *seg);
+STELE_MUST_CHECK enum stele_err stele_segment_index_batch(struct stele_segment *seg,
+                                                          const struct stele_log_config *config, int64_t pos,
+                                                          int64_t bytes, const struct stele_batch_header *header);
+
 /** Largest timestamp (learned lazily), else the file's mtime: what time retention compares. */
 STELE_MUST_CHECK enum stele_err stele_segment_largest_timestamp(struct stele_segment *seg, int64_t *out_timestamp);
 STELE_MUST_CHECK enum stele_err stele_segment_first_timestamp(struct stele_segment *seg, int64_t *out_timestamp);
