@@ -1,0 +1,252 @@
+#include "proto/record_batch.h"
+
+#include "base/check.h"
+#include "base/crc32c.h"
+
+#include <string.h>
+
+_Static_assert(STELE_BATCH_HEADER_BYTES == 61, "the header of a v2 batch");
+
+static uint8_t *put_i8(uint8_t *at, int8_t value)
+{
+    *at = (uint8_t)value;
+    return at + 1;
+}
+
+static uint8_t *put_i16(uint8_t *at, int16_t value)
+{
+    stele_put_i16(at, value);
+    return at + 2;
+}
+
+static uint8_t *put_i32(uint8_t *at, int32_t value)
+{
+    stele_put_i32(at, value);
+    return at + 4;
+}
+
+static uint8_t *put_u32(uint8_t *at, uint32_t value)
+{
+    stele_put_u32(at, value);
+    return at + 4;
+}
+
+static uint8_t *put_i64(uint8_t *at, int64_t value)
+{
+    stele_put_i64(at, value);
+    return at + 8;
+}
+
+enum stele_err stele_batch_header_read(const void *bytes, size_t count, struct stele_batch_header *out_header)
+{
+    if (count < STELE_BATCH_HEADER_BYTES)
+        return STELE_CORRUPT_MESSAGE;
+    struct stele_reader reader = stele_reader_of(bytes, count);
+#define F(stem, type, name) out_header->name = stele_read_##stem(&reader);
+    STELE_BATCH_FIELDS(F)
+#undef F
+    return STELE_OK;
+}
+
+void stele_batch_header_write(const struct stele_batch_header *header, uint8_t out_bytes[STELE_BATCH_HEADER_BYTES])
+{
+    uint8_t *at = out_bytes;
+#define F(stem, type, name) at = put_##stem(at, header->name);
+    STELE_BATCH_FIELDS(F)
+#undef F
+    STELE_ASSERT(at == out_bytes + STELE_BATCH_HEADER_BYTES);
+}
+
+int64_t stele_batch_size(const uint8_t bytes[STELE_BATCH_PREFIX_BYTES])
+{
+    enum { LEGACY_LENGTH_MIN = 14 };
+    int32_t length = stele_get_i32(bytes + STELE_BATCH_POS_LENGTH);
+    return length < LEGACY_LENGTH_MIN ? 0 : (int64_t)length + STELE_BATCH_PREFIX_BYTES;
+}
+
+static uint32_t checksum(const uint8_t *bytes, size_t count)
+{
+    return stele_crc32c(0, bytes + STELE_BATCH_POS_ATTRIBUTES, count - STELE_BATCH_POS_ATTRIBUTES);
+}
+
+enum stele_err stele_batch_check(const uint8_t *bytes, size_t count, struct stele_batch_header *out_header)
+{
+    struct stele_batch_header header;
+    if (count > STELE_BATCH_POS_MAGIC && (int8_t)bytes[STELE_BATCH_POS_MAGIC] != STELE_BATCH_MAGIC)
+        return STELE_UNSUPPORTED_FOR_MESSAGE_FORMAT;
+    enum stele_err err = stele_batch_header_read(bytes, count, &header);
+    if (err != STELE_OK)
+        return err;
+    if (header.length < STELE_BATCH_LENGTH_MIN || (size_t)header.length + STELE_BATCH_PREFIX_BYTES != count)
+        return STELE_CORRUPT_MESSAGE;
+    if (checksum(bytes, count) != header.crc)
+        return STELE_CORRUPT_MESSAGE;
+    if ((header.attributes & STELE_BATCH_CODEC_MASK) >= STELE_CODEC_COUNT)
+        return STELE_UNKNOWN_SERVER_ERROR;
+    *out_header = header;
+    return STELE_OK;
+}
+
+void stele_batch_stamp(uint8_t *bytes, int64_t base_offset, int32_t partition_leader_epoch)
+{
+    stele_put_i64(bytes, base_offset);
+    stele_put_i32(bytes + STELE_BATCH_POS_EPOCH, partition_leader_epoch);
+}
+
+void stele_batch_restamp_time(uint8_t *bytes, size_t count, int16_t attributes, int64_t max_timestamp)
+{
+    STELE_ASSERT(count >= STELE_BATCH_HEADER_BYTES);
+    stele_put_i16(bytes + STELE_BATCH_POS_ATTRIBUTES, attributes);
+    stele_put_i64(bytes + STELE_BATCH_POS_MAX_TIMESTAMP, max_timestamp);
+    stele_put_u32(bytes + STELE_BATCH_POS_CRC, checksum(bytes, count));
+}
+
+int32_t stele_sequence_add(int32_t sequence, int32_t count)
+{
+    STELE_ASSERT(sequence >= 0);
+    STELE_ASSERT(count >= 0);
+    if (sequence > INT32_MAX - count)
+        return count - (INT32_MAX - sequence) - 1;
+    return sequence + count;
+}
+
+int32_t stele_sequence_sub(int32_t sequence, int32_t count)
+{
+    STELE_ASSERT(sequence >= 0);
+    STELE_ASSERT(count >= 0);
+    if (sequence < count)
+        return INT32_MAX - (count - sequence) + 1;
+    return sequence - count;
+}
+
+/* Walking */
+
+enum stele_err stele_record_walker_init(struct stele_record_walker *walker, struct stele_mem *mem, const uint8_t *batch,
+                                        size_t count, size_t unpacked_bytes_max)
+{
+    *walker = (struct stele_record_walker){.mem = mem};
+    enum stele_err err = stele_batch_header_read(batch, count, &walker->header);
+    if (err != STELE_OK)
+        return err;
+    const uint8_t *records = batch + STELE_BATCH_HEADER_BYTES;
+    size_t bytes = count - STELE_BATCH_HEADER_BYTES;
+    enum stele_codec codec = (enum stele_codec)(walker->header.attributes & STELE_BATCH_CODEC_MASK);
+    if (codec >= STELE_CODEC_COUNT)
+        return STELE_UNKNOWN_SERVER_ERROR;
+    if (codec != STELE_CODEC_NONE && walker->header.record_count != 0) {
+        err = stele_unpack(mem, codec, records, bytes, unpacked_bytes_max, &walker->unpacked, &bytes);
+        if (err != STELE_OK)
+            return err == STELE_TOO_LARGE ? STELE_INVALID_RECORD
+                   : err == STELE_CORRUPT ? STELE_UNKNOWN_SERVER_ERROR
+                                          : err;
+        records = walker->unpacked;
+    }
+    walker->reader = stele_reader_of(records, bytes);
+    return STELE_OK;
+}
+
+void stele_record_walker_deinit(struct stele_record_walker *walker)
+{
+    stele_mem_free(walker->mem, walker->unpacked);
+    walker->unpacked = NULL;
+}
+
+/* A field with a length in front; a negative one means null. */
+static const uint8_t *read_field(struct stele_reader *reader, int32_t *out_bytes)
+{
+    int32_t bytes = stele_read_varint(reader);
+    *out_bytes = bytes < 0 ? 0 : bytes;
+    return bytes < 0 ? NULL : stele_read_bytes(reader, (size_t)bytes);
+}
+
+static bool skip_headers(struct stele_reader *reader, int32_t header_count)
+{
+    if (header_count < 0 || (size_t)header_count > stele_reader_left(reader))
+        return false;
+    for (int32_t i = 0; i < header_count && !reader->failed; i++) {
+        int32_t bytes;
+        if (read_field(reader, &bytes) == NULL)
+            return false;
+        (void)read_field(reader, &bytes);
+    }
+    return !reader->failed;
+}
+
+static int64_t effective_timestamp(const struct stele_batch_header *header, int64_t delta)
+{
+    if ((header->attributes & STELE_BATCH_LOG_APPEND_TIME) != 0)
+        return header->max_timestamp;
+    return (int64_t)((uint64_t)header->base_timestamp + (uint64_t)delta);
+}
+
+enum stele_err stele_record_next(struct stele_record_walker *walker, struct stele_record *out_record)
+{
+    const struct stele_batch_header *header = &walker->header;
+    struct stele_reader *reader = &walker->reader;
+    struct stele_record record;
+
+    if (header->record_count < 0)
+        return STELE_INVALID_RECORD;
+    if (walker->done == header->record_count)
+        return header->record_count == 0 || stele_reader_left(reader) == 0 ? STELE_END : STELE_INVALID_RECORD;
+    int32_t length = stele_read_varint(reader);
+    if (reader->failed || length < 0 || (size_t)length > stele_reader_left(reader))
+        return STELE_INVALID_RECORD;
+    size_t start = stele_reader_pos(reader);
+    record.attributes = stele_read_i8(reader);
+    int64_t timestamp_delta = stele_read_varlong(reader);
+    int32_t offset_delta = stele_read_varint(reader);
+    record.key = read_field(reader, &record.key_bytes);
+    record.value = read_field(reader, &record.value_bytes);
+    record.header_count = stele_read_varint(reader);
+    record.headers = reader->at;
+    if (reader->failed || !skip_headers(reader, record.header_count))
+        return STELE_INVALID_RECORD;
+    if (stele_reader_pos(reader) - start != (size_t)length)
+        return STELE_INVALID_RECORD;
+    record.headers_bytes = (size_t)(reader->at - record.headers);
+    record.offset = (int64_t)((uint64_t)header->base_offset + (uint64_t)(int64_t)offset_delta);
+    record.timestamp = effective_timestamp(header, timestamp_delta);
+    record.sequence = header->base_sequence < 0 || offset_delta < 0
+                          ? STELE_NO_SEQUENCE
+                          : stele_sequence_add(header->base_sequence, offset_delta);
+    walker->done++;
+    *out_record = record;
+    return STELE_OK;
+}
+
+bool stele_record_header_next(const struct stele_record *record, size_t *inout_pos,
+                              struct stele_record_header *out_header)
+{
+    struct stele_reader reader = stele_reader_of(record->headers + *inout_pos, record->headers_bytes - *inout_pos);
+    if (stele_reader_left(&reader) == 0)
+        return false;
+    out_header->key = read_field(&reader, &out_header->key_bytes);
+    out_header->value = read_field(&reader, &out_header->value_bytes);
+    if (reader.failed)
+        return false;
+    *inout_pos += stele_reader_pos(&reader);
+    return true;
+}
+
+enum stele_err stele_control_read(const struct stele_record *record, struct stele_control *out_control)
+{
+    struct stele_reader key = stele_reader_of(record->key, (size_t)record->key_bytes);
+    struct stele_reader value = stele_reader_of(record->value, (size_t)record->value_bytes);
+    int16_t version = stele_read_i16(&key);
+    int16_t type = stele_read_i16(&key);
+    struct stele_control control = {.type = STELE_CONTROL_UNKNOWN, .coordinator_epoch = -1};
+
+    if (key.failed || version < 0)
+        return STELE_INVALID_RECORD;
+    if (type >= STELE_CONTROL_ABORT && type <= STELE_CONTROL_KRAFT_VOTERS)
+        control.type = (enum stele_control_type)type;
+    if (control.type == STELE_CONTROL_ABORT || control.type == STELE_CONTROL_COMMIT) {
+        int16_t value_version = stele_read_i16(&value);
+        control.coordinator_epoch = stele_read_i32(&value);
+        if (value.failed || value_version < 0)
+            return STELE_INVALID_RECORD;
+    }
+    *out_control = control;
+    return STELE_OK;
+}
