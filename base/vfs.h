@@ -61,7 +61,7 @@ struct stele_vfs_ops {
     /* Maps the first `bytes` read-only (bytes > 0). A fault in it reads as zeros (base of design: indexes are hints).
      */
     enum stele_err (*map)(struct stele_file *file, size_t bytes, const uint8_t **out_bytes);
-    void (*unmap)(struct stele_file *file, const uint8_t *bytes, size_t count);
+    void (*unmap)(struct stele_vfs *vfs, const uint8_t *bytes, size_t count); /* also after the file was closed */
     int (*descriptor)(struct stele_file *file); /* for sendfile; -1 when there is none (simulator) */
     /* names */
     enum stele_err (*stat)(struct stele_vfs *vfs, const char *path, struct stele_stat *out_stat);

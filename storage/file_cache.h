@@ -38,6 +38,13 @@ const char *stele_cached_file_path(const struct stele_cached_file *cached);
 /** For a send queue: one that pins while it holds. */
 struct stele_send_file *stele_cached_file_send(struct stele_cached_file *cached);
 
+/** The read-only maps of indexes in use, oldest first, and what they may hold. */
+struct stele_map_budget {
+    struct stele_list maps;
+    int64_t bytes, bytes_max;
+};
+struct stele_map_budget *stele_file_cache_maps(struct stele_file_cache *cache);
+
 int stele_file_cache_open_count(const struct stele_file_cache *cache);
 
 #endif

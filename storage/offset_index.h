@@ -27,7 +27,10 @@ struct stele_index {
     uint8_t *memory;  /* active: count entries, grown by doubling */
     int64_t memory_capacity;
     int64_t written;       /* active: entries that the file holds */
-    const uint8_t *mapped; /* sealed */
+    const uint8_t *mapped; /* sealed; mapped_bytes of it */
+    size_t mapped_bytes;
+    struct stele_file_cache *cache; /* NULL: private use of a job */
+    bool is_active, exists;
     struct stele_list lru;
 };
 
@@ -47,6 +50,8 @@ STELE_MUST_CHECK enum stele_err stele_index_activate(struct stele_index *index);
 STELE_MUST_CHECK enum stele_err stele_index_write(struct stele_index *index);
 /** Writes, cuts the file to size (a 0-byte file when empty) and forgets the memory: the index is sealed. */
 STELE_MUST_CHECK enum stele_err stele_index_seal(struct stele_index *index);
+/** Makes sure that `more` appends need no memory. Errors: NO_MEMORY. */
+STELE_MUST_CHECK enum stele_err stele_index_reserve(struct stele_index *index, int64_t more);
 /** Drops all entries, in memory and (at the next write) in the file. */
 void stele_index_clear(struct stele_index *index);
 

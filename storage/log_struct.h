@@ -1,0 +1,66 @@
+/* The inside of a log, shared by log_*.c and recover.c. Invariants and states: log.h. */
+#ifndef STELE_STORAGE_LOG_STRUCT_H
+#define STELE_STORAGE_LOG_STRUCT_H
+
+#include "storage/log.h"
+
+struct stele_unlink_due {
+    int64_t base_offset;
+    int64_t due_ms; /* monotonic */
+};
+
+struct stele_log {
+    struct stele_env *env;
+    char *dir, *name;
+    struct stele_log_config config;
+    struct stele_file_cache *cache; /* NULL until attached */
+
+    struct stele_segment **segments; /* ascending; the last is active */
+    int segment_count, segment_capacity;
+    struct stele_epoch_cache epochs;
+    struct stele_producers *producers;
+
+    int64_t log_start_offset, log_end_offset, high_watermark, recovery_point;
+    int64_t last_snapshot; /* offset of the newest producer snapshot; -1 none */
+    bool is_failed, is_closed;
+
+    /* flushing */
+    bool is_flushing;
+    bool has_new_names;    /* a segment was made since the directory was synced */
+    int64_t last_flush_ms; /* monotonic */
+
+    struct stele_unlink_due *unlinks; /* renamed files that wait, oldest first */
+    int unlink_count, unlink_capacity;
+
+    struct stele_damaged_range *damaged;
+    int damaged_count, damaged_capacity;
+
+    struct stele_batch_header *headers; /* scratch of an append of several batches */
+    int header_capacity;
+};
+
+/** A log of no segments with the offsets of `open` not yet set. Errors: NO_MEMORY. */
+STELE_MUST_CHECK enum stele_err stele_log__new(const struct stele_log_open *open, struct stele_log **out_log);
+/** Puts a segment at the end; its base is above the others. It is the log's on success. */
+STELE_MUST_CHECK enum stele_err stele_log__add_segment(struct stele_log *log, struct stele_segment *seg);
+STELE_MUST_CHECK enum stele_err stele_log__add_damaged(struct stele_log *log, const struct stele_damaged_range *range);
+/** Writes OFFSET.snapshot of the producer state as it is; synced or left to the next flush. */
+STELE_MUST_CHECK enum stele_err stele_log__write_snapshot(struct stele_log *log, int64_t offset, bool sync);
+
+struct stele_segment *stele_log__active(const struct stele_log *log);
+/** The last segment whose base is <= offset, or the first. */
+int stele_log__floor(const struct stele_log *log, int64_t offset);
+/** FAILED: remembers, traces, returns err. */
+enum stele_err stele_log__fail(struct stele_log *log, enum stele_err err, const char *what);
+/** OFFLINE when failed, CLOSED when closed. */
+STELE_MUST_CHECK enum stele_err stele_log__usable(const struct stele_log *log);
+/** Writes a line of history; a failure of it is not the operation's. */
+void stele_log__note(struct stele_log *log, enum stele_history_kind kind, int64_t offset, int64_t bytes,
+                     enum stele_reason reason);
+/** Renames the files of segments [from, to) and forgets them; they are unlinked after file.delete.delay.ms. */
+STELE_MUST_CHECK enum stele_err stele_log__drop_segments(struct stele_log *log, int from, int to,
+                                                         const enum stele_reason *reasons);
+/** Replays producer state up to `offset` from the newest snapshot at or below it and the batches after. */
+STELE_MUST_CHECK enum stele_err stele_log__rebuild_producers(struct stele_log *log, int64_t offset);
+
+#endif
