@@ -240,6 +240,7 @@ void stele_index_clear(struct stele_index *index)
 {
     unmap(index);
     index->is_active = true;
+    index->exists = false; /* or so it may be: the next write makes the file when it is missing */
     index->count = 0;
     index->written = 0;
 }

@@ -1,0 +1,392 @@
+/* Opening a log: what facts 8.2 to 8.5 ask, with the departures of the design: an I/O error never empties a segment,
+ * and what is damaged below the recovery point or the high watermark is kept.
+ *
+ * Invariants
+ *  1. Recovery may stop anywhere and start again: every step leaves files from which the next open draws the same
+ *     conclusions. Names change before what they protect, and durably where a later write could be mixed with old
+ *     bytes.
+ *  2. The recovery point does not move because recovery read the data: that is not synced (KAFKA-10101).
+ * Order: leftovers, segments, epochs, early segments whose indexes are missing, tail (scan, or a look at it after a
+ * clean stop), end of the log, producer state. */
+#include "storage/recover.h"
+
+#include "base/check.h"
+
+#include <string.h>
+
+enum stele_err stele_recovery_fail(struct stele_recovery *rec, enum stele_err err, const struct stele_segment *seg,
+                                   const char *what)
+{
+    char name[STELE_SEGMENT_NAME_BYTES] = "";
+    if (rec->has_error)
+        return err;
+    rec->has_error = true;
+    if (seg != NULL)
+        stele_segment_name(seg->base_offset, ".log", name);
+    const char *way_out = err == STELE_CORRUPT || err == STELE_IO
+                              ? "; check the disk, then restore the file or move the directory away to start without it"
+                              : "";
+    return stele_error_set(rec->error, err, "%s/%s: %s: %s%s", rec->open->dir, name, what, stele_err_text(err),
+                           way_out);
+}
+
+static void note_hint(void *arg, const struct stele_history_event *event)
+{
+    struct stele_recovery *rec = arg;
+    if (event->kind != STELE_HISTORY_DAMAGE || rec->hints_failed)
+        return;
+    if (rec->hint_count == rec->hint_capacity) {
+        int capacity = rec->hint_capacity == 0 ? 8 : rec->hint_capacity * 2;
+        int64_t *hints =
+            stele_mem_resize(rec->env->mem, STELE_MEM_LOG, rec->hints, (size_t)capacity * sizeof(rec->hints[0]));
+        if (hints == NULL) {
+            rec->hints_failed = true;
+            return;
+        }
+        rec->hints = hints;
+        rec->hint_capacity = capacity;
+    }
+    rec->hints[rec->hint_count++] = event->offset;
+}
+
+static enum stele_err read_hints(struct stele_recovery *rec)
+{
+    if (!rec->files.has_history)
+        return STELE_OK;
+    enum stele_err err = stele_history_read(rec->env, rec->open->dir, note_hint, rec);
+    if (err == STELE_OK && rec->hints_failed)
+        err = STELE_NO_MEMORY;
+    return err == STELE_OK ? err
+                           : stele_recovery_fail(rec, err, NULL, "the file " STELE_HISTORY_FILE " cannot be read");
+}
+
+static enum stele_err open_segments(struct stele_recovery *rec)
+{
+    struct stele_log *log = rec->log;
+    for (int i = 0; i < rec->files.count; i++) {
+        struct stele_segment *seg = NULL;
+        int64_t base_offset = rec->files.segments[i].base_offset;
+        enum stele_err err = stele_segment_open(rec->env, NULL, log->dir, base_offset, &log->config, &seg);
+        if (err == STELE_OK) {
+            err = stele_log__add_segment(log, seg);
+            if (err != STELE_OK)
+                stele_segment_free(seg);
+        }
+        if (err != STELE_OK)
+            return stele_recovery_fail(
+                rec, err == STELE_TOO_LARGE ? STELE_CORRUPT : err, &(struct stele_segment){.base_offset = base_offset},
+                err == STELE_TOO_LARGE ? "it is larger than a segment can be" : "it cannot be opened");
+    }
+    return STELE_OK;
+}
+
+/* A file that does not parse, or lacks what the log's first batches say, is rebuilt from the batches of the first
+ * `count` segments; the scan of the others adds theirs. */
+static enum stele_err load_epochs(struct stele_recovery *rec, int count)
+{
+    struct stele_log *log = rec->log;
+    struct stele_batch_header header;
+    int64_t bytes = 0;
+    enum stele_err err = stele_epoch_cache_load(&log->epochs, rec->env->vfs, log->dir);
+    if (err != STELE_OK && err != STELE_CORRUPT)
+        return stele_recovery_fail(rec, err, NULL, "the file leader-epoch-checkpoint cannot be read");
+    rec->had_epochs = log->epochs.count > 0;
+    bool is_bad = err == STELE_CORRUPT;
+    if (is_bad)
+        stele_trace(rec->env, STELE_TRACE_CHECKPOINT_BAD, rec->open->name, "the file of leader epochs does not parse",
+                    0, 0, 0);
+    for (int at = 0; at < count && !is_bad && !rec->had_epochs; at++) {
+        err = stele_segment_header_at(log->segments[at], 0, &header, &bytes);
+        if (err == STELE_OK)
+            is_bad = header.partition_leader_epoch >= 0;
+        if (err != STELE_END)
+            break;
+    }
+    return is_bad ? stele_recovery_rebuild_epochs(rec, count) : STELE_OK;
+}
+
+/* True when segment `at` must be read again for its indexes: one is missing, or its transaction index cannot be
+ * trusted. */
+static enum stele_err needs_rebuild(struct stele_recovery *rec, int at, bool *out_needs, enum stele_reason *out_reason)
+{
+    const struct stele_found_segment *found = &rec->files.segments[at];
+    enum stele_err err = STELE_OK;
+    bool is_missing =
+        !found->has_index || !found->has_time_index || (found->was_being_deleted && !found->has_txn_index);
+    if (!is_missing && found->has_txn_index)
+        err = stele_txn_index_load(&rec->log->segments[at]->txns);
+    if (err != STELE_OK && err != STELE_CORRUPT)
+        return stele_recovery_fail(rec, err, rec->log->segments[at], "its transaction index cannot be read");
+    *out_needs = is_missing || err == STELE_CORRUPT;
+    *out_reason = is_missing ? STELE_REASON_INDEX_MISSING : STELE_REASON_INDEX_WRONG;
+    return STELE_OK;
+}
+
+static bool has_hint_in(const struct stele_recovery *rec, int at)
+{
+    const struct stele_log *log = rec->log;
+    int64_t next = at + 1 < log->segment_count ? log->segments[at + 1]->base_offset : INT64_MAX;
+    for (int i = 0; i < rec->hint_count; i++) {
+        if (rec->hints[i] >= log->segments[at]->base_offset && rec->hints[i] <= next)
+            return true;
+    }
+    return false;
+}
+
+static void note_rebuild(struct stele_recovery *rec, const struct stele_segment *seg, enum stele_reason reason)
+{
+    rec->report.indexes_rebuilt++;
+    STELE_METRIC_ADD(rec->env->metrics, log_index_rebuilds, 1);
+    stele_trace(rec->env, STELE_TRACE_LOG_INDEX_REBUILT, rec->open->name, stele_reason_text(reason), seg->base_offset,
+                0, 0);
+    stele_log__note(rec->log, STELE_HISTORY_REBUILD, seg->base_offset, seg->bytes, reason);
+}
+
+static enum stele_err sync_segment(struct stele_recovery *rec, struct stele_segment *seg)
+{
+    struct stele_segment_sync sync;
+    enum stele_err err = stele_segment_sync_begin(seg, &sync);
+    if (err == STELE_OK) {
+        err = stele_segment_sync_run(&sync);
+        stele_segment_sync_release(&sync);
+    }
+    return err == STELE_OK ? err : stele_recovery_fail(rec, err, seg, "its rebuilt indexes cannot be synced");
+}
+
+/* Segments that the scan of the tail does not reach. No later flush will sync what is rebuilt here, so it is at once.
+ */
+static enum stele_err heal_sealed(struct stele_recovery *rec, int count)
+{
+    for (int at = 0; at < count; at++) {
+        struct stele_segment *seg = rec->log->segments[at];
+        enum stele_reason reason;
+        bool needs = false;
+        enum stele_err err = needs_rebuild(rec, at, &needs, &reason);
+        if (err == STELE_OK && (needs || has_hint_in(rec, at)))
+            err = stele_recovery_scan_one(rec, at, needs);
+        if (err == STELE_OK && needs)
+            err = sync_segment(rec, seg);
+        if (err != STELE_OK)
+            return err;
+        if (needs) {
+            rec->is_changed = true;
+            note_rebuild(rec, seg, reason);
+        }
+    }
+    return STELE_OK;
+}
+
+/* After a clean stop: the tail is looked at, not scanned, unless it contradicts the stop. */
+static enum stele_err load_clean(struct stele_recovery *rec, bool *out_is_clean)
+{
+    struct stele_log *log = rec->log;
+    int last = log->segment_count - 1;
+    enum stele_reason reason = STELE_REASON_INDEX_WRONG;
+    bool is_sound = false, needs = false;
+    enum stele_err err = needs_rebuild(rec, last, &needs, &reason);
+    if (err == STELE_OK && !needs && !has_hint_in(rec, last))
+        err = stele_recovery_read_tail(rec, &is_sound);
+    if (err != STELE_OK)
+        return err;
+    *out_is_clean = is_sound;
+    if (is_sound)
+        return stele_recovery_state_at(rec, log->producers, rec->end);
+    err = stele_recovery_scan_from(rec, last);
+    if (err == STELE_OK && !rec->report.found_damage && !rec->ends_in_damage && rec->report.cut_offset < 0)
+        note_rebuild(rec, log->segments[last], reason);
+    return err;
+}
+
+static enum stele_err new_segment(struct stele_recovery *rec, int64_t base_offset)
+{
+    struct stele_segment *seg = NULL;
+    enum stele_err err = stele_segment_create(rec->env, NULL, rec->log->dir, base_offset, &rec->log->config, &seg);
+    if (err == STELE_OK) {
+        err = stele_log__add_segment(rec->log, seg);
+        if (err != STELE_OK)
+            stele_segment_free(seg);
+    }
+    rec->end = base_offset;
+    rec->is_changed = true;
+    return err == STELE_OK ? err : stele_recovery_fail(rec, err, NULL, "a new segment cannot be made");
+}
+
+/* The log ends before offsets that were acknowledged, or in damage: what is missing is a damaged range, and the log
+ * goes on behind it, so that no offset is given out twice. */
+static enum stele_err go_on_after_damage(struct stele_recovery *rec)
+{
+    struct stele_log *log = rec->log;
+    int last = log->segment_count - 1;
+    int64_t next = stele_max_i64(stele_max_i64(rec->known_end, rec->end), stele_max_i64(rec->point, rec->start));
+    int64_t range[2] = {rec->end, next - 1};
+    int64_t pos = rec->ends_in_damage ? rec->damage_pos : log->segments[last]->bytes;
+    if (range[1] < range[0])
+        range[1] = range[0]; /* bytes that name no offset: one at least is lost to them */
+    enum stele_err err = stele_recovery_damage(rec, last, pos, range);
+    if (err == STELE_OK)
+        err = stele_segment_seal(log->segments[last]);
+    if (err != STELE_OK)
+        return stele_recovery_fail(rec, err, log->segments[last], "it cannot be closed behind its damage");
+    err = new_segment(rec, range[1] + 1);
+    if (err == STELE_OK)
+        err = stele_log__write_snapshot(log, rec->end, false);
+    if (err == STELE_OK)
+        stele_producers_set_map_end(log->producers, rec->end);
+    return err;
+}
+
+static enum stele_err settle_end(struct stele_recovery *rec)
+{
+    struct stele_log *log = rec->log;
+    enum stele_err err = STELE_OK;
+    bool is_empty = log->segment_count == 0 && !rec->had_epochs;
+    if (log->segment_count > 0 && rec->end < rec->open->log_start_offset && !rec->ends_in_damage) {
+        err = stele_recovery_delete_from(rec, 0, STELE_REASON_LOG_START);
+        if (err != STELE_OK)
+            return err;
+    }
+    if (log->segment_count == 0) {
+        stele_epoch_cache_clear(&log->epochs);
+        err = new_segment(rec, rec->start);
+        if (err != STELE_OK)
+            return err;
+        stele_producers_clear(log->producers, rec->start);
+    }
+    if (rec->ends_in_damage || (rec->end < rec->point && !is_empty))
+        err = go_on_after_damage(rec);
+    return err;
+}
+
+/* Snapshots that belong to no segment and not to the end. */
+static enum stele_err drop_stray_snapshots(struct stele_recovery *rec)
+{
+    const struct stele_log *log = rec->log;
+    for (int i = rec->files.snapshot_count - 1; i >= 0; i--) {
+        int64_t offset = rec->files.snapshots[i];
+        int floor = stele_log__floor(rec->log, offset);
+        if (offset == rec->end || log->segments[floor]->base_offset == offset)
+            continue;
+        enum stele_err err = stele_found_files_drop_snapshot(&rec->files, i);
+        if (err != STELE_OK)
+            return stele_recovery_fail(rec, err, NULL, "a producer snapshot cannot be deleted");
+        rec->is_changed = true;
+    }
+    return STELE_OK;
+}
+
+/* Epochs that have no batch go; when the last batch's is not the last one known, the file was wrong. */
+static enum stele_err settle_epochs(struct stele_recovery *rec)
+{
+    struct stele_epoch_cache *epochs = &rec->log->epochs;
+    stele_epoch_cache_truncate_from_end(epochs, rec->end);
+    if (rec->last_epoch >= 0 && stele_epoch_cache_latest(epochs) != rec->last_epoch) {
+        enum stele_err err = stele_recovery_rebuild_epochs(rec, rec->log->segment_count);
+        if (err != STELE_OK)
+            return err;
+    }
+    stele_epoch_cache_truncate_from_start(epochs, rec->start);
+    return STELE_OK;
+}
+
+static void settle_offsets(struct stele_recovery *rec, bool is_clean)
+{
+    struct stele_log *log = rec->log;
+    const struct stele_log_open *open = rec->open;
+    int64_t wanted = open->high_watermark < 0 ? rec->start : open->high_watermark;
+    log->log_start_offset = rec->start;
+    log->log_end_offset = rec->end;
+    log->high_watermark = stele_min_i64(stele_max_i64(wanted, rec->start), rec->end);
+    log->recovery_point =
+        is_clean ? rec->end : stele_min_i64(stele_max_i64(open->recovery_point, rec->start), rec->end);
+    log->has_new_names = true;
+    log->last_snapshot = rec->files.snapshot_count == 0
+                             ? log->last_snapshot
+                             : stele_max_i64(log->last_snapshot, rec->files.snapshots[rec->files.snapshot_count - 1]);
+    stele_producers_on_log_start(log->producers, rec->start);
+    stele_producers_on_high_watermark(log->producers, log->high_watermark);
+}
+
+static enum stele_err recover(struct stele_recovery *rec, bool *out_is_clean)
+{
+    struct stele_log *log = rec->log;
+    const struct stele_log_open *open = rec->open;
+    int first = log->segment_count;
+    bool is_clean = open->was_clean;
+    if (log->segment_count > 0) {
+        rec->start = stele_max_i64(rec->start, log->segments[0]->base_offset);
+        int64_t from = stele_max_i64(open->recovery_point, rec->start);
+        first = open->was_clean ? log->segment_count - 1 : stele_log__floor(rec->log, from);
+    }
+    rec->end = rec->start;
+    enum stele_err err = load_epochs(rec, first);
+    if (err == STELE_OK)
+        err = heal_sealed(rec, first);
+    if (err == STELE_OK && log->segment_count > 0)
+        err = open->was_clean ? load_clean(rec, &is_clean) : stele_recovery_scan_from(rec, first);
+    if (err == STELE_OK)
+        err = settle_end(rec);
+    if (err == STELE_OK)
+        err = settle_epochs(rec);
+    if (err == STELE_OK)
+        err = drop_stray_snapshots(rec);
+    if (err == STELE_OK)
+        err = stele_found_files_finish_deletions(&rec->files);
+    if (err == STELE_OK && rec->is_changed)
+        err = rec->env->vfs->ops->sync_dir(rec->env->vfs, open->dir);
+    if (err == STELE_OK)
+        *out_is_clean = is_clean;
+    return err == STELE_OK ? err : stele_recovery_fail(rec, err, NULL, "the log cannot be opened");
+}
+
+static enum stele_err open_log(struct stele_recovery *rec)
+{
+    bool is_clean = false;
+    enum stele_err err = stele_found_files_load(&rec->files, rec->error);
+    if (err != STELE_OK)
+        return err;
+    err = stele_log__new(rec->open, &rec->log);
+    if (err == STELE_OK)
+        err = read_hints(rec);
+    if (err == STELE_OK)
+        err = open_segments(rec);
+    if (err == STELE_OK)
+        err = recover(rec, &is_clean);
+    if (err != STELE_OK)
+        return stele_recovery_fail(rec, err, NULL, "the log cannot be opened");
+    settle_offsets(rec, is_clean);
+    stele_log_check(rec->log);
+    return STELE_OK;
+}
+
+enum stele_err stele_log_open(const struct stele_log_open *open, struct stele_log **out_log,
+                              struct stele_recovery_report *out_report, struct stele_error *error)
+{
+    struct stele_recovery rec = {
+        .open = open,
+        .env = open->env,
+        .error = error,
+        .report = {.cut_offset = -1},
+        .start = open->log_start_offset,
+        .point = stele_max_i64(open->recovery_point, open->high_watermark),
+        .last_epoch = -1,
+        .has_gaps = open->config.cleanup_compact || open->is_compacted,
+    };
+    stele_found_files_init(&rec.files, open->env, open->dir);
+    stele_scan_init(&rec.scan, open->env->mem);
+    enum stele_err err = open_log(&rec);
+    stele_scan_deinit(&rec.scan);
+    stele_found_files_deinit(&rec.files);
+    stele_mem_free(open->env->mem, rec.hints);
+    if (err != STELE_OK) {
+        stele_log_free(rec.log);
+        return err;
+    }
+    if (!open->was_clean)
+        stele_trace(open->env, STELE_TRACE_LOG_RECOVERED, open->name, NULL, rec.log->recovery_point,
+                    rec.report.bytes_scanned, rec.report.bytes_cut);
+    stele_trace(open->env, STELE_TRACE_LOG_OPENED, open->name, NULL, rec.log->log_start_offset, rec.log->log_end_offset,
+                0);
+    *out_log = rec.log;
+    *out_report = rec.report;
+    return STELE_OK;
+}

@@ -1,0 +1,57 @@
+/* The state of one stele_log_open. Private to recovery: recover.c decides what is read, recover_scan.c reads it. */
+#ifndef STELE_STORAGE_RECOVER_H
+#define STELE_STORAGE_RECOVER_H
+
+#include "storage/log_struct.h"
+#include "storage/recover_files.h"
+#include "storage/scan.h"
+
+struct stele_recovery {
+    const struct stele_log_open *open;
+    struct stele_env *env;
+    struct stele_log *log; /* being built */
+    struct stele_found_files files;
+    struct stele_scan scan;
+    struct stele_recovery_report report;
+    struct stele_error *error;
+    int64_t start;      /* log start: the checkpoint's or the first base, whichever is larger */
+    int64_t point;      /* what lies below is never cut: max(recovery point, high watermark) */
+    int64_t end;        /* after the last sound batch so far */
+    int64_t known_end;  /* the same, sound batches behind damage in the last segment included */
+    int64_t damage_pos; /* where, when it ends in damage */
+    int32_t last_epoch; /* of the last batch read, -1 */
+    int64_t *hints;     /* first offsets of ranges that an earlier recovery recorded as damaged */
+    int hint_count, hint_capacity;
+    bool has_gaps;       /* offsets may be missing: the log is or was compacted */
+    bool ends_in_damage; /* the last segment does */
+    bool had_epochs;     /* the epoch file had entries: a directory without a segment is then not a new one */
+    bool has_error;      /* `error` is filled */
+    bool hints_failed;
+    bool is_changed; /* names or sizes changed on disk: one sync of the directory is due */
+};
+
+/** Names the file and the way out in the error of the open. */
+enum stele_err stele_recovery_fail(struct stele_recovery *rec, enum stele_err err, const struct stele_segment *seg,
+                                   const char *what);
+/** Makes `producers` what it was when the log ended at `target`: the newest good snapshot, then replay. */
+STELE_MUST_CHECK enum stele_err stele_recovery_state_at(struct stele_recovery *rec, struct stele_producers *producers,
+                                                        int64_t target);
+/** Scans segments from `first` to the end: checks every batch, rebuilds indexes, epochs and the log's producer state,
+ * cuts a torn tail, keeps damage below the point. */
+STELE_MUST_CHECK enum stele_err stele_recovery_scan_from(struct stele_recovery *rec, int first);
+/** Scans one segment below the recovery point to rebuild its indexes or, without `rebuild`, to verify a recorded
+ * damage. */
+STELE_MUST_CHECK enum stele_err stele_recovery_scan_one(struct stele_recovery *rec, int at, bool rebuild);
+/** Reads the last segment from its last index entry on, to learn the end. `*out_is_sound` false: it or its index is
+ * not what a clean stop leaves, scan it. */
+STELE_MUST_CHECK enum stele_err stele_recovery_read_tail(struct stele_recovery *rec, bool *out_is_sound);
+/** Fills the epoch cache from the batch headers of segments [0, count). */
+STELE_MUST_CHECK enum stele_err stele_recovery_rebuild_epochs(struct stele_recovery *rec, int count);
+/** Records [first, last] as damaged from `pos` of the segment on. */
+STELE_MUST_CHECK enum stele_err stele_recovery_damage(struct stele_recovery *rec, int at, int64_t pos,
+                                                      const int64_t range[2]);
+/** Deletes segments from `from` on, the last first, because of `reason`. */
+STELE_MUST_CHECK enum stele_err stele_recovery_delete_from(struct stele_recovery *rec, int from,
+                                                           enum stele_reason reason);
+
+#endif

@@ -1,0 +1,573 @@
+/* Reading segments in recovery.
+ *
+ * Invariants
+ *  1. Nothing below the point is cut: what does not check there is recorded as damage, bytes and all.
+ *  2. Above the point the first batch that does not check ends the log: later segments go first, durably and the last
+ * one first, then the tail. So a crash in between leaves a log that is cut at the same place again, and no later write
+ * can be mixed with old bytes behind it.
+ *  3. A segment's indexes, epochs and transactions are rebuilt only from batches that checked. */
+#include "storage/recover.h"
+
+#include "base/check.h"
+
+#include <string.h>
+
+struct segment_scan {
+    struct stele_recovery *rec;
+    struct stele_segment *seg;
+    struct stele_producers *producers; /* NULL: not wanted */
+    int at;                            /* index of the segment */
+    int64_t expected;                  /* offset after the last sound batch */
+    int64_t bad_pos;                   /* of what did not check; -1 none */
+    bool is_rebuilding;                /* indexes */
+    bool is_main;                      /* part of the scan that decides about the log's end: epochs, gaps and cuts */
+};
+
+static bool is_hinted(const struct stele_recovery *rec, int64_t offset)
+{
+    for (int i = 0; i < rec->hint_count; i++) {
+        if (rec->hints[i] == offset)
+            return true;
+    }
+    return false;
+}
+
+static enum stele_err read_control(struct stele_recovery *rec, const struct stele_scanned *batch,
+                                   struct stele_control *out_control)
+{
+    struct stele_record_walker walker;
+    struct stele_record record;
+    if (batch->batch == NULL)
+        return STELE_CORRUPT;
+    enum stele_err err =
+        stele_record_walker_init(&walker, rec->env->mem, batch->batch, (size_t)batch->bytes, STELE_SCAN_BUFFER_BYTES);
+    if (err != STELE_OK)
+        return err == STELE_NO_MEMORY ? err : STELE_CORRUPT;
+    err = stele_record_next(&walker, &record);
+    if (err == STELE_OK)
+        err = stele_control_read(&record, out_control);
+    stele_record_walker_deinit(&walker);
+    return err == STELE_OK || err == STELE_NO_MEMORY ? err : STELE_CORRUPT;
+}
+
+/* CORRUPT: a control batch whose record makes no sense; nothing was applied then. */
+static enum stele_err apply_producer(struct stele_recovery *rec, struct stele_producers *producers,
+                                     const struct stele_scanned *batch, struct stele_txn_index *txns)
+{
+    const struct stele_batch_header *header = &batch->header;
+    int64_t next = stele_batch_last_offset(header) + 1;
+    bool is_control = (header->attributes & STELE_BATCH_CONTROL) != 0;
+    struct stele_control control;
+    if (next <= stele_producers_map_end(producers))
+        return STELE_OK;
+    /* A control batch without a record is what compaction leaves of a marker. */
+    if (header->producer_id != STELE_NO_PRODUCER_ID && !(is_control && header->record_count == 0)) {
+        struct stele_completed_txn txn;
+        enum stele_err err = is_control ? read_control(rec, batch, &control) : STELE_OK;
+        if (err == STELE_OK)
+            err = stele_producers_reserve(producers, header->producer_id);
+        if (err != STELE_OK)
+            return err;
+        bool is_completed = stele_producers_apply(producers, header, is_control ? &control : NULL, &txn);
+        if (is_completed && txn.is_aborted && txns != NULL) {
+            struct stele_aborted_txn aborted = {.producer_id = txn.producer_id,
+                                                .first_offset = txn.first_offset,
+                                                .last_offset = txn.last_offset,
+                                                .last_stable_offset = stele_producers_lso_after(producers, &txn)};
+            err = stele_txn_index_append(txns, &aborted);
+            if (err != STELE_OK)
+                return err;
+        }
+    }
+    stele_producers_set_map_end(producers, next);
+    return STELE_OK;
+}
+
+/* What a batch must be to follow the last one. Above the point it must also leave no gap and be of no older epoch:
+ * bytes of an earlier life of the file may lie behind a lost write. */
+static bool follows(const struct segment_scan *scan, const struct stele_batch_header *header)
+{
+    const struct stele_recovery *rec = scan->rec;
+    if (header->base_offset < scan->expected || stele_batch_last_offset(header) - scan->seg->base_offset > INT32_MAX)
+        return false;
+    if (!scan->is_main || scan->expected < rec->point)
+        return true;
+    if (header->base_offset > scan->expected && !rec->has_gaps)
+        return false;
+    return header->partition_leader_epoch < 0 || header->partition_leader_epoch >= rec->last_epoch;
+}
+
+static enum stele_err take_batch(struct segment_scan *scan, const struct stele_scanned *batch)
+{
+    struct stele_recovery *rec = scan->rec;
+    const struct stele_batch_header *header = &batch->header;
+    enum stele_err err = STELE_OK;
+    if (!follows(scan, header))
+        return STELE_CORRUPT;
+    if (scan->producers != NULL)
+        err = apply_producer(rec, scan->producers, batch, scan->is_rebuilding ? &scan->seg->txns : NULL);
+    if (err == STELE_OK && scan->is_rebuilding)
+        err = stele_segment_index_batch(scan->seg, &rec->log->config, batch->pos, batch->bytes, header);
+    if (err == STELE_INVALID_ARGUMENT)
+        err = STELE_OK; /* an entry that does not fit is left out: the index is a hint */
+    if (err != STELE_OK)
+        return err;
+    if (scan->is_main && header->partition_leader_epoch >= 0) {
+        err = stele_epoch_cache_assign(&rec->log->epochs, header->partition_leader_epoch, header->base_offset);
+        if (err != STELE_OK)
+            return err;
+    }
+    if (scan->is_main)
+        rec->last_epoch = header->partition_leader_epoch;
+    scan->expected = stele_batch_last_offset(header) + 1;
+    return STELE_OK;
+}
+
+/* Sound batches behind damage say how far the offsets went. */
+static enum stele_err learn_known_end(struct segment_scan *scan, int64_t *out_end)
+{
+    struct stele_scan *reader = &scan->rec->scan;
+    struct stele_scanned batch;
+    int64_t end = scan->expected;
+    for (;;) {
+        enum stele_err err = stele_scan_next(reader, &batch);
+        if (err == STELE_CORRUPT && stele_scan_skip(reader))
+            continue;
+        if (err == STELE_END || err == STELE_CORRUPT)
+            break;
+        if (err != STELE_OK)
+            return err;
+        int64_t next = stele_batch_last_offset(&batch.header) + 1;
+        if (batch.header.base_offset >= end && next - scan->seg->base_offset <= INT32_MAX)
+            end = next;
+    }
+    *out_end = end;
+    return STELE_OK;
+}
+
+static enum stele_err read_batches(struct segment_scan *scan, struct stele_file *file)
+{
+    struct stele_recovery *rec = scan->rec;
+    struct stele_scanned batch;
+    enum stele_err err = stele_scan_start(&rec->scan, file, 0, scan->seg->bytes);
+    while (err == STELE_OK) {
+        err = stele_scan_next(&rec->scan, &batch);
+        if (err == STELE_CORRUPT)
+            scan->bad_pos = rec->scan.pos;
+        if (err != STELE_OK)
+            break;
+        err = take_batch(scan, &batch);
+        if (err == STELE_CORRUPT)
+            scan->bad_pos = batch.pos;
+    }
+    if (err == STELE_CORRUPT && scan->is_main && scan->at == rec->log->segment_count - 1)
+        err = learn_known_end(scan, &rec->known_end);
+    return err == STELE_END || err == STELE_CORRUPT ? STELE_OK : err;
+}
+
+/* OK also when something did not check: scan->bad_pos says where. */
+static enum stele_err scan_segment(struct segment_scan *scan)
+{
+    struct stele_recovery *rec = scan->rec;
+    struct stele_segment *seg = scan->seg;
+    struct stele_file *file = NULL;
+    enum stele_err err = STELE_OK;
+    scan->bad_pos = -1;
+    if (scan->is_rebuilding)
+        err = stele_segment_restart_indexes(seg);
+    if (err != STELE_OK)
+        return stele_recovery_fail(rec, err, seg, "its indexes cannot be rebuilt");
+    err = stele_cached_file_pin(seg->file, &file);
+    if (err == STELE_OK) {
+        err = read_batches(scan, file);
+        stele_cached_file_unpin(seg->file);
+    }
+    if (err != STELE_OK)
+        return stele_recovery_fail(rec, err, seg, "it cannot be read or its indexes cannot be written");
+    rec->report.segments_scanned++;
+    rec->report.bytes_scanned += seg->bytes;
+    return STELE_OK;
+}
+
+/* The one line of history that a later start needs: where to look for damage that it does not scan. */
+static void sync_history(struct stele_recovery *rec)
+{
+    struct stele_vfs *vfs = rec->env->vfs;
+    struct stele_file *file = NULL;
+    char path[STELE_PATH_BYTES];
+    if (stele_path_join(path, rec->open->dir, STELE_HISTORY_FILE) != STELE_OK ||
+        vfs->ops->open(vfs, path, STELE_OPEN_READ | STELE_OPEN_WRITE, &file) != STELE_OK)
+        return;
+    /* A failure costs no more than a lost line would: the damage is found again when it is read. */
+    enum stele_err ignored = vfs->ops->sync(file);
+    (void)ignored;
+    vfs->ops->close(file);
+    rec->is_changed = true;
+}
+
+enum stele_err stele_recovery_damage(struct stele_recovery *rec, int at, int64_t pos, const int64_t range[2])
+{
+    struct stele_log *log = rec->log;
+    struct stele_segment *seg = log->segments[at];
+    struct stele_damaged_range damaged = {
+        .first_offset = range[0], .last_offset = range[1], .segment_base = seg->base_offset, .pos = pos};
+    enum stele_err err = stele_log__add_damaged(log, &damaged);
+    if (err != STELE_OK)
+        return err;
+    rec->report.found_damage = true;
+    if (is_hinted(rec, range[0]))
+        return STELE_OK;
+    STELE_METRIC_ADD(rec->env->metrics, log_damaged_ranges, 1);
+    stele_trace(rec->env, STELE_TRACE_LOG_DAMAGED, rec->open->name, stele_reason_text(STELE_REASON_DAMAGE), range[0],
+                pos, 0);
+    stele_log__note(rec->log, STELE_HISTORY_DAMAGE, range[0], seg->bytes - pos, STELE_REASON_DAMAGE);
+    sync_history(rec);
+    return STELE_OK;
+}
+
+enum stele_err stele_recovery_delete_from(struct stele_recovery *rec, int from, enum stele_reason reason)
+{
+    struct stele_log *log = rec->log;
+    if (from >= log->segment_count)
+        return STELE_OK;
+    while (log->segment_count > from) {
+        struct stele_segment *seg = log->segments[log->segment_count - 1];
+        int64_t base_offset = seg->base_offset, bytes = seg->bytes;
+        enum stele_err err = stele_segment_mark_deleted(seg);
+        if (err != STELE_OK)
+            return stele_recovery_fail(rec, err, seg, "it cannot be deleted");
+        log->segment_count--;
+        stele_segment_free(seg);
+        err = stele_segment_unlink_deleted(rec->env->vfs, rec->open->dir, base_offset);
+        if (err != STELE_OK)
+            return stele_recovery_fail(rec, err, NULL, "a segment cannot be deleted");
+        rec->report.segments_deleted++;
+        rec->report.bytes_cut += bytes;
+        STELE_METRIC_ADD(rec->env->metrics, log_segments_deleted, 1);
+        stele_trace(rec->env, STELE_TRACE_LOG_SEGMENT_DELETED, rec->open->name, stele_reason_text(reason), base_offset,
+                    bytes, 0);
+        stele_log__note(rec->log, STELE_HISTORY_DELETE, base_offset, bytes, reason);
+    }
+    enum stele_err err = rec->env->vfs->ops->sync_dir(rec->env->vfs, rec->open->dir);
+    return err == STELE_OK ? err : stele_recovery_fail(rec, err, NULL, "the directory cannot be synced");
+}
+
+/* Cuts the file of `seg`, the last segment now, to `pos`. Synced: no byte behind may come back under a later write. */
+static enum stele_err cut_tail(struct stele_recovery *rec, struct stele_segment *seg, int64_t pos)
+{
+    struct stele_file *file = NULL;
+    int64_t bytes = seg->bytes - pos;
+    enum stele_err err = stele_cached_file_pin(seg->file, &file);
+    if (err == STELE_OK) {
+        err = file->vfs->ops->truncate(file, pos);
+        if (err == STELE_OK)
+            err = file->vfs->ops->sync(file);
+        stele_cached_file_unpin(seg->file);
+    }
+    if (err != STELE_OK)
+        return stele_recovery_fail(rec, err, seg, "its torn tail cannot be cut off");
+    seg->bytes = pos;
+    rec->report.bytes_cut += bytes;
+    STELE_METRIC_ADD(rec->env->metrics, log_cuts, 1);
+    stele_trace(rec->env, STELE_TRACE_LOG_TRUNCATED, rec->open->name, stele_reason_text(STELE_REASON_TORN_TAIL),
+                rec->end, 0, 0);
+    stele_log__note(rec->log, STELE_HISTORY_CUT, rec->end, bytes, STELE_REASON_TORN_TAIL);
+    return STELE_OK;
+}
+
+static bool is_below_point(const struct stele_recovery *rec, int64_t offset)
+{
+    return offset < rec->point || is_hinted(rec, offset);
+}
+
+/* Decides about segment `at`, whose base is not where the one before it ended. `*out_is_cut` when it and all later ones
+ * were deleted. */
+static enum stele_err join_segment(struct stele_recovery *rec, int at, bool *out_is_cut)
+{
+    struct stele_segment *seg = rec->log->segments[at], *before = rec->log->segments[at - 1];
+    int64_t range[2] = {rec->end, seg->base_offset - 1};
+    bool is_cut = false;
+    enum stele_err err = STELE_OK;
+    if (is_below_point(rec, rec->end) && seg->base_offset < rec->end)
+        return stele_recovery_fail(rec, STELE_CORRUPT, seg, "it begins before the segment before it ends");
+    if (!is_below_point(rec, rec->end) && (seg->base_offset < rec->end || !rec->has_gaps)) {
+        rec->report.cut_offset = rec->end;
+        err = stele_recovery_delete_from(rec, at, STELE_REASON_AFTER_CUT);
+        is_cut = true;
+    } else if (!rec->has_gaps) {
+        err = stele_recovery_damage(rec, at - 1, before->bytes, range);
+    }
+    if (err == STELE_OK)
+        *out_is_cut = is_cut;
+    return err;
+}
+
+/* A batch of `scan` did not check. */
+static enum stele_err settle_bad(struct segment_scan *scan, bool *out_is_cut)
+{
+    struct stele_recovery *rec = scan->rec;
+    int next = scan->at + 1;
+    enum stele_err err;
+    if (is_below_point(rec, scan->expected)) {
+        if (next == rec->log->segment_count) {
+            rec->ends_in_damage = true;
+            rec->damage_pos = scan->bad_pos;
+            return STELE_OK;
+        }
+        int64_t range[2] = {scan->expected, rec->log->segments[next]->base_offset - 1};
+        err = range[1] < range[0] ? STELE_OK : stele_recovery_damage(rec, scan->at, scan->bad_pos, range);
+        rec->end = stele_max_i64(rec->end, range[1] + 1);
+        return err;
+    }
+    rec->report.cut_offset = scan->expected;
+    err = stele_recovery_delete_from(rec, next, STELE_REASON_AFTER_CUT);
+    if (err == STELE_OK)
+        err = cut_tail(rec, scan->seg, scan->bad_pos);
+    if (err == STELE_OK)
+        *out_is_cut = true;
+    return err;
+}
+
+static enum stele_err scan_main(struct stele_recovery *rec, int at, bool *out_is_cut)
+{
+    struct stele_log *log = rec->log;
+    struct segment_scan scan = {.rec = rec,
+                                .seg = log->segments[at],
+                                .producers = log->producers,
+                                .at = at,
+                                .is_rebuilding = true,
+                                .is_main = true};
+    scan.expected = scan.seg->base_offset;
+    enum stele_err err = scan_segment(&scan);
+    if (err != STELE_OK)
+        return err;
+    STELE_METRIC_ADD(rec->env->metrics, log_recoveries, 1);
+    rec->end = scan.expected;
+    rec->known_end = stele_max_i64(rec->known_end, rec->end);
+    return scan.bad_pos < 0 ? STELE_OK : settle_bad(&scan, out_is_cut);
+}
+
+static enum stele_err drop_snapshots_after(struct stele_recovery *rec, int64_t offset)
+{
+    while (rec->files.snapshot_count > 0 && rec->files.snapshots[rec->files.snapshot_count - 1] > offset) {
+        enum stele_err err = stele_found_files_drop_snapshot(&rec->files, rec->files.snapshot_count - 1);
+        if (err != STELE_OK)
+            return stele_recovery_fail(rec, err, NULL, "a producer snapshot cannot be deleted");
+        rec->is_changed = true;
+    }
+    return STELE_OK;
+}
+
+enum stele_err stele_recovery_scan_from(struct stele_recovery *rec, int first)
+{
+    struct stele_log *log = rec->log;
+    int64_t base_offset = log->segments[first]->base_offset;
+    bool is_cut = false;
+    /* Later snapshots and epochs may tell of batches that did not survive. */
+    enum stele_err err = drop_snapshots_after(rec, base_offset);
+    if (err == STELE_OK)
+        err = stele_recovery_state_at(rec, log->producers, base_offset);
+    if (err != STELE_OK)
+        return err;
+    stele_epoch_cache_truncate_from_end(&log->epochs, base_offset);
+    rec->last_epoch = stele_epoch_cache_latest(&log->epochs);
+    rec->end = base_offset;
+    for (int at = first; at < log->segment_count && !is_cut; at++) {
+        if (log->segments[at]->base_offset != rec->end)
+            err = join_segment(rec, at, &is_cut);
+        if (err == STELE_OK && !is_cut && at > first)
+            err = stele_log__write_snapshot(log, log->segments[at]->base_offset, false);
+        if (err == STELE_OK && !is_cut)
+            err = scan_main(rec, at, &is_cut);
+        if (err != STELE_OK)
+            return err;
+    }
+    for (int at = first; at < log->segment_count - 1; at++) {
+        err = stele_segment_seal(log->segments[at]);
+        if (err != STELE_OK)
+            return stele_recovery_fail(rec, err, log->segments[at], "its indexes cannot be written");
+    }
+    return STELE_OK;
+}
+
+/* Applies the batches of one segment that lie in [map end, target). It stops at what does not check, as a scan does,
+ * and leaves the judgement to a scan. */
+static enum stele_err replay_segment(struct stele_recovery *rec, struct stele_producers *producers,
+                                     const struct stele_segment *seg, int64_t target)
+{
+    struct stele_file *file = NULL;
+    struct stele_scanned batch;
+    enum stele_err err = stele_cached_file_pin(seg->file, &file);
+    if (err != STELE_OK)
+        return err;
+    err = stele_scan_start(&rec->scan, file, 0, seg->bytes);
+    while (err == STELE_OK) {
+        err = stele_scan_next(&rec->scan, &batch);
+        if (err != STELE_OK || batch.header.base_offset >= target)
+            break;
+        err = apply_producer(rec, producers, &batch, NULL);
+    }
+    stele_cached_file_unpin(seg->file);
+    return err == STELE_END || err == STELE_CORRUPT ? STELE_OK : err;
+}
+
+/* Loads the newest good snapshot in [start, target]; a bad one is deleted. */
+static enum stele_err load_snapshot(struct stele_recovery *rec, struct stele_producers *producers, int64_t target)
+{
+    struct stele_mem *mem = rec->env->mem;
+    for (int i = rec->files.snapshot_count - 1; i >= 0; i--) {
+        int64_t offset = rec->files.snapshots[i];
+        uint8_t *bytes = NULL;
+        size_t count = 0;
+        char name[STELE_SEGMENT_NAME_BYTES], path[STELE_PATH_BYTES];
+        if (offset > target || offset < rec->start)
+            continue;
+        stele_segment_name(offset, ".snapshot", name);
+        enum stele_err err = stele_path_join(path, rec->open->dir, name);
+        if (err == STELE_OK)
+            err = stele_vfs_read_whole(rec->env->vfs, mem, STELE_MEM_LOG, path, INT32_MAX, &bytes, &count);
+        if (err == STELE_OK) {
+            err = stele_producers_load(producers, bytes, count, offset, stele_env_wall_ms(rec->env));
+            stele_mem_free(mem, bytes);
+        }
+        if (err != STELE_CORRUPT && err != STELE_TOO_LARGE && err != STELE_NOT_FOUND)
+            return err;
+        stele_trace(rec->env, STELE_TRACE_LOG_SNAPSHOT_BAD, rec->open->name, stele_err_text(err), offset, 0, 0);
+        err = stele_found_files_drop_snapshot(&rec->files, i);
+        if (err != STELE_OK)
+            return err;
+        rec->is_changed = true;
+    }
+    int64_t first = rec->log->segment_count == 0 ? rec->start : rec->log->segments[0]->base_offset;
+    stele_producers_clear(producers, stele_max_i64(rec->start, first));
+    return STELE_OK;
+}
+
+enum stele_err stele_recovery_state_at(struct stele_recovery *rec, struct stele_producers *producers, int64_t target)
+{
+    enum stele_err err = load_snapshot(rec, producers, target);
+    if (err != STELE_OK)
+        return stele_recovery_fail(rec, err, NULL, "a producer snapshot cannot be read");
+    int64_t map_end = stele_producers_map_end(producers);
+    for (int at = stele_log__floor(rec->log, map_end); at < rec->log->segment_count && map_end < target; at++) {
+        struct stele_segment *seg = rec->log->segments[at];
+        if (seg->base_offset >= target)
+            break;
+        err = replay_segment(rec, producers, seg, target);
+        if (err != STELE_OK)
+            return stele_recovery_fail(rec, err, seg, "it cannot be read");
+    }
+    stele_producers_set_map_end(producers, stele_max_i64(map_end, target));
+    return STELE_OK;
+}
+
+enum stele_err stele_recovery_scan_one(struct stele_recovery *rec, int at, bool rebuild)
+{
+    struct stele_log *log = rec->log;
+    struct segment_scan scan = {.rec = rec, .seg = log->segments[at], .at = at, .is_rebuilding = rebuild};
+    enum stele_err err = STELE_OK;
+    scan.expected = scan.seg->base_offset;
+    if (rebuild) {
+        scan.producers = stele_producers_new(rec->env->mem, log->config.producer_id_expiration_ms);
+        err = scan.producers == NULL ? STELE_NO_MEMORY
+                                     : stele_recovery_state_at(rec, scan.producers, scan.seg->base_offset);
+    }
+    if (err == STELE_OK)
+        err = scan_segment(&scan);
+    stele_producers_free(scan.producers);
+    if (err != STELE_OK)
+        return err;
+    int64_t next = at + 1 < log->segment_count ? log->segments[at + 1]->base_offset : scan.expected;
+    int64_t range[2] = {scan.expected, next - 1};
+    bool is_gap = scan.bad_pos < 0 && !rec->has_gaps;
+    if (range[0] <= range[1] && (is_gap || scan.bad_pos >= 0))
+        err = stele_recovery_damage(rec, at, is_gap ? scan.seg->bytes : scan.bad_pos, range);
+    if (err == STELE_OK && rebuild)
+        err = stele_segment_seal(scan.seg);
+    return err;
+}
+
+static enum stele_err assign_epochs(struct stele_recovery *rec, const struct stele_segment *seg)
+{
+    struct stele_file *file = NULL;
+    struct stele_scanned batch;
+    enum stele_err err = stele_cached_file_pin(seg->file, &file);
+    if (err != STELE_OK)
+        return err;
+    err = stele_scan_start(&rec->scan, file, 0, seg->bytes);
+    while (err == STELE_OK) {
+        err = stele_scan_next(&rec->scan, &batch);
+        if (err == STELE_OK && batch.header.partition_leader_epoch > stele_epoch_cache_latest(&rec->log->epochs))
+            err = stele_epoch_cache_assign(&rec->log->epochs, batch.header.partition_leader_epoch,
+                                           batch.header.base_offset);
+    }
+    stele_cached_file_unpin(seg->file);
+    return err == STELE_END || err == STELE_CORRUPT ? STELE_OK : err;
+}
+
+enum stele_err stele_recovery_rebuild_epochs(struct stele_recovery *rec, int count)
+{
+    stele_epoch_cache_clear(&rec->log->epochs);
+    for (int at = 0; at < count; at++) {
+        enum stele_err err = assign_epochs(rec, rec->log->segments[at]);
+        if (err != STELE_OK)
+            return stele_recovery_fail(rec, err, rec->log->segments[at], "it cannot be read");
+    }
+    return STELE_OK;
+}
+
+/* Reads from the batch of the last index entry on. CORRUPT: the entry or a batch is not what it should be, or entries
+ * are missing (restarts of Kafka leave gaps of more than one interval, but not of many). */
+static enum stele_err read_tail(struct stele_recovery *rec, struct stele_segment *seg, struct stele_file *file,
+                                const struct stele_offset_entry *entry)
+{
+    struct stele_scanned batch;
+    bool is_first = true;
+    int64_t end = seg->base_offset;
+    enum stele_err err =
+        entry->pos > seg->bytes ? STELE_CORRUPT : stele_scan_start(&rec->scan, file, entry->pos, seg->bytes);
+    while (err == STELE_OK) {
+        err = stele_scan_next(&rec->scan, &batch);
+        if (err != STELE_OK)
+            break;
+        int64_t last = stele_batch_last_offset(&batch.header);
+        if (batch.header.base_offset < end || (is_first && entry->pos > 0 && last != entry->offset) ||
+            batch.pos - entry->pos > 4 * rec->log->config.index_interval_bytes)
+            err = STELE_CORRUPT;
+        is_first = false;
+        end = last + 1;
+        rec->last_epoch = batch.header.partition_leader_epoch;
+    }
+    /* An entry at the end of the file names a batch that is not there. */
+    if (err == STELE_END && is_first && entry->pos > 0)
+        err = STELE_CORRUPT;
+    if (err != STELE_END)
+        return err;
+    rec->end = end;
+    return STELE_OK;
+}
+
+enum stele_err stele_recovery_read_tail(struct stele_recovery *rec, bool *out_is_sound)
+{
+    struct stele_segment *seg = rec->log->segments[rec->log->segment_count - 1];
+    struct stele_file *file = NULL;
+    struct stele_offset_entry entry;
+    struct stele_time_entry time;
+    enum stele_err err = stele_segment_activate(seg);
+    if (err == STELE_OK)
+        err = stele_offset_index_lookup(&seg->offsets, INT64_MAX, &entry, &(int64_t){0});
+    if (err == STELE_OK)
+        err = stele_time_index_last(&seg->times, &time);
+    if (err == STELE_OK)
+        err = stele_cached_file_pin(seg->file, &file);
+    if (err == STELE_OK) {
+        err = read_tail(rec, seg, file, &entry);
+        stele_cached_file_unpin(seg->file);
+    }
+    if (err != STELE_OK && err != STELE_CORRUPT)
+        return stele_recovery_fail(rec, err, seg, "it cannot be read");
+    if (err == STELE_OK)
+        seg->bytes_since_entry = seg->bytes - entry.pos;
+    *out_is_sound = err == STELE_OK && (time.timestamp < 0 || time.offset < rec->end);
+    return STELE_OK;
+}
