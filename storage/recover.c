@@ -80,28 +80,50 @@ static enum stele_err open_segments(struct stele_recovery *rec)
     return STELE_OK;
 }
 
-/* A file that does not parse, or lacks what the log's first batches say, is rebuilt from the batches of the first
- * `count` segments; the scan of the others adds theirs. */
-static enum stele_err load_epochs(struct stele_recovery *rec, int count)
+/* True when the epochs of the first `count` segments are not what their first and last batches say. */
+static enum stele_err are_epochs_wrong(struct stele_recovery *rec, int count, bool *out_are_wrong)
 {
     struct stele_log *log = rec->log;
     struct stele_batch_header header;
     int64_t bytes = 0;
+    int32_t epoch = -1;
+    enum stele_err err = STELE_END;
+    for (int at = 0; at < count && err == STELE_END && !rec->had_epochs; at++) {
+        err = stele_segment_header_at(log->segments[at], 0, &header, &bytes);
+        if (err == STELE_OK)
+            epoch = header.partition_leader_epoch;
+    }
+    if (err != STELE_OK && err != STELE_END && err != STELE_CORRUPT)
+        return err;
+    *out_are_wrong = epoch >= 0;
+    if (epoch >= 0 || count == 0 || rec->open->was_clean)
+        return STELE_OK;
+    struct stele_segment *seg = log->segments[count - 1];
+    err = stele_recovery_tail_epoch(rec, seg, &epoch);
+    if (err == STELE_OK && epoch >= 0)
+        *out_are_wrong = epoch != stele_epoch_cache_epoch_at(&log->epochs, log->segments[count]->base_offset - 1);
+    return err;
+}
+
+/* A file that does not parse, or is not what the batches say, is rebuilt from those of the first `count` segments; the
+ * scan of the others adds theirs. */
+static enum stele_err load_epochs(struct stele_recovery *rec, int count)
+{
+    struct stele_log *log = rec->log;
+    bool is_bad = false;
     enum stele_err err = stele_epoch_cache_load(&log->epochs, rec->env->vfs, log->dir);
     if (err != STELE_OK && err != STELE_CORRUPT)
         return stele_recovery_fail(rec, err, NULL, "the file leader-epoch-checkpoint cannot be read");
-    rec->had_epochs = log->epochs.count > 0;
-    bool is_bad = err == STELE_CORRUPT;
-    if (is_bad)
+    if (err == STELE_CORRUPT) {
+        stele_epoch_cache_clear(&log->epochs);
         stele_trace(rec->env, STELE_TRACE_CHECKPOINT_BAD, rec->open->name, "the file of leader epochs does not parse",
                     0, 0, 0);
-    for (int at = 0; at < count && !is_bad && !rec->had_epochs; at++) {
-        err = stele_segment_header_at(log->segments[at], 0, &header, &bytes);
-        if (err == STELE_OK)
-            is_bad = header.partition_leader_epoch >= 0;
-        if (err != STELE_END)
-            break;
     }
+    rec->had_epochs = log->epochs.count > 0 || err == STELE_CORRUPT;
+    is_bad = err == STELE_CORRUPT;
+    err = is_bad ? STELE_OK : are_epochs_wrong(rec, count, &is_bad);
+    if (err != STELE_OK)
+        return stele_recovery_fail(rec, err, NULL, "its batches cannot be read");
     return is_bad ? stele_recovery_rebuild_epochs(rec, count) : STELE_OK;
 }
 

@@ -45,6 +45,9 @@ STELE_MUST_CHECK enum stele_err stele_recovery_scan_one(struct stele_recovery *r
 /** Reads the last segment from its last index entry on, to learn the end. `*out_is_sound` false: it or its index is
  * not what a clean stop leaves, scan it. */
 STELE_MUST_CHECK enum stele_err stele_recovery_read_tail(struct stele_recovery *rec, bool *out_is_sound);
+/** The epoch of the last batch of a sealed segment; -1 when it has none, or none that its index leads to. */
+STELE_MUST_CHECK enum stele_err stele_recovery_tail_epoch(struct stele_recovery *rec, struct stele_segment *seg,
+                                                          int32_t *out_epoch);
 /** Fills the epoch cache from the batch headers of segments [0, count). */
 STELE_MUST_CHECK enum stele_err stele_recovery_rebuild_epochs(struct stele_recovery *rec, int count);
 /** Records [first, last] as damaged from `pos` of the segment on. */

@@ -516,6 +516,31 @@ enum stele_err stele_recovery_rebuild_epochs(struct stele_recovery *rec, int cou
     return STELE_OK;
 }
 
+enum stele_err stele_recovery_tail_epoch(struct stele_recovery *rec, struct stele_segment *seg, int32_t *out_epoch)
+{
+    struct stele_file *file = NULL;
+    struct stele_offset_entry entry;
+    struct stele_scanned batch;
+    int64_t compared = 0;
+    int32_t epoch = -1;
+    enum stele_err err = stele_offset_index_lookup(&seg->offsets, INT64_MAX, &entry, &compared);
+    if (err == STELE_OK)
+        err = stele_cached_file_pin(seg->file, &file);
+    if (err != STELE_OK)
+        return err;
+    err = stele_scan_start(&rec->scan, file, entry.pos, seg->bytes);
+    while (err == STELE_OK) {
+        err = stele_scan_next(&rec->scan, &batch);
+        if (err == STELE_OK)
+            epoch = batch.header.partition_leader_epoch;
+    }
+    stele_cached_file_unpin(seg->file);
+    if (err != STELE_END && err != STELE_CORRUPT)
+        return err;
+    *out_epoch = err == STELE_END ? epoch : -1;
+    return STELE_OK;
+}
+
 /* Reads from the batch of the last index entry on. CORRUPT: the entry or a batch is not what it should be, or entries
  * are missing (restarts of Kafka leave gaps of more than one interval, but not of many). */
 static enum stele_err read_tail(struct stele_recovery *rec, struct stele_segment *seg, struct stele_file *file,
