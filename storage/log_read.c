@@ -1,0 +1,219 @@
+/* Reads, aborted transactions and offsets by time (facts 5.3). */
+#include "base/check.h"
+#include "proto/api.h"
+#include "storage/log_struct.h"
+
+static bool is_damaged(const struct stele_log *log, int64_t offset)
+{
+    for (int i = 0; i < log->damaged_count; i++) {
+        if (offset >= log->damaged[i].first_offset && offset <= log->damaged[i].last_offset)
+            return true;
+    }
+    return false;
+}
+
+/* Damage met while reading is an answer that names the place, not a reason to take the log offline. */
+static enum stele_err report_damage(struct stele_log *log, const struct stele_segment *seg, int64_t offset, int64_t pos)
+{
+    stele_trace(log->env, STELE_TRACE_LOG_DAMAGED, log->name, stele_cached_file_path(seg->file), offset, pos, 0);
+    return STELE_DAMAGED_RANGE;
+}
+
+/* Where in this segment a reader bounded by `bound` must stop. */
+static enum stele_err end_of_reading(struct stele_log *log, int at, int64_t bound, int64_t *out_pos)
+{
+    struct stele_segment *seg = log->segments[at];
+    struct stele_batch_header header;
+    int64_t pos = seg->bytes;
+    if (at + 1 < log->segment_count ? bound >= log->segments[at + 1]->base_offset : bound >= log->log_end_offset) {
+        *out_pos = pos;
+        return STELE_OK;
+    }
+    /* A bound inside a batch hides the whole batch. */
+    enum stele_err err = stele_segment_find(seg, bound, &pos, &header);
+    if (err != STELE_OK && err != STELE_END)
+        return err;
+    *out_pos = err == STELE_END ? seg->bytes : pos;
+    return STELE_OK;
+}
+
+static enum stele_err make_slice(struct stele_log *log, int at, const struct stele_read *read, int64_t pos,
+                                 const struct stele_batch_header *header, struct stele_slice *out)
+{
+    struct stele_segment *seg = log->segments[at];
+    struct stele_slice slice = {.pos = pos, .base_offset = header->base_offset};
+    struct stele_file *file = NULL;
+    int64_t end = 0, first = (int64_t)header->length + STELE_BATCH_PREFIX_BYTES;
+    enum stele_err err = end_of_reading(log, at, read->bound, &end);
+    if (err == STELE_CORRUPT)
+        return report_damage(log, seg, read->offset, pos);
+    if (err != STELE_OK)
+        return err;
+    int64_t wanted = (int64_t)stele_min_size(read->max_bytes, INT32_MAX);
+    if (wanted < first && read->min_one)
+        wanted = first;
+    int64_t bytes = stele_min_i64(end - pos, wanted);
+    if (bytes < first) {
+        slice.is_first_too_large = end - pos >= first;
+        bytes = 0;
+    }
+    if (bytes > 0) {
+        err = stele_cached_file_pin(seg->file, &file);
+        if (err != STELE_OK)
+            return stele_log__fail(log, err, "a segment that cannot be opened");
+        slice.file = seg->file;
+        slice.bytes = (size_t)bytes;
+        STELE_METRIC_ADD(log->env->metrics, log_read_bytes, bytes);
+    }
+    *out = slice;
+    return STELE_OK;
+}
+
+enum stele_err stele_log_read(struct stele_log *log, const struct stele_read *read, struct stele_slice *out_slice)
+{
+    enum stele_err err = stele_log__usable(log);
+    if (err != STELE_OK)
+        return err;
+    if (read->offset < log->log_start_offset || read->offset > log->log_end_offset)
+        return STELE_OFFSET_OUT_OF_RANGE;
+    if (is_damaged(log, read->offset))
+        return STELE_DAMAGED_RANGE;
+    *out_slice = (struct stele_slice){.base_offset = read->offset};
+    if (read->offset >= read->bound || read->max_bytes == 0)
+        return STELE_OK;
+    for (int at = stele_log__floor(log, read->offset); at < log->segment_count; at++) {
+        struct stele_batch_header header;
+        int64_t pos = 0;
+        if (log->segments[at]->base_offset >= read->bound)
+            return STELE_OK;
+        err = stele_segment_find(log->segments[at], read->offset, &pos, &header);
+        if (err == STELE_OK)
+            return make_slice(log, at, read, pos, &header, out_slice);
+        if (err == STELE_CORRUPT)
+            return report_damage(log, log->segments[at], read->offset, pos);
+        if (err != STELE_END)
+            return err;
+    }
+    return STELE_OK;
+}
+
+void stele_slice_release(struct stele_slice *slice)
+{
+    if (slice->file != NULL)
+        stele_cached_file_unpin(slice->file);
+    slice->file = NULL;
+    slice->bytes = 0;
+}
+
+/* The first offset that the slice surely does not reach. */
+static enum stele_err upper_bound(struct stele_log *log, int at, const struct stele_slice *slice, int64_t *out_offset)
+{
+    struct stele_offset_entry entry;
+    enum stele_err err =
+        stele_offset_index_at_pos(&log->segments[at]->offsets, slice->pos + (int64_t)slice->bytes, &entry);
+    if (err != STELE_OK && err != STELE_END)
+        return err;
+    *out_offset = err == STELE_OK               ? entry.offset
+                  : at + 1 < log->segment_count ? log->segments[at + 1]->base_offset
+                                                : log->log_end_offset;
+    return STELE_OK;
+}
+
+enum stele_err stele_log_aborted(struct stele_log *log, int64_t offset, const struct stele_slice *slice,
+                                 struct stele_aborted_txn **out_txns, size_t *out_count)
+{
+    struct stele_aborted_txn *txns = NULL;
+    size_t count = 0;
+    int64_t upper = 0;
+    bool is_done = false;
+    int at = stele_log__floor(log, slice->base_offset);
+    enum stele_err err = upper_bound(log, at, slice, &upper);
+    for (; at < log->segment_count && err == STELE_OK && !is_done; at++) {
+        struct stele_txn_index *index = &log->segments[at]->txns;
+        err = stele_txn_index_load(index);
+        if (err != STELE_OK || index->count == 0)
+            continue;
+        struct stele_aborted_txn *grown =
+            stele_mem_resize(log->env->mem, STELE_MEM_LOG, txns, (count + (size_t)index->count) * sizeof(*txns));
+        if (grown == NULL) {
+            err = STELE_NO_MEMORY;
+            break;
+        }
+        txns = grown;
+        for (int i = 0; i < index->count && !is_done; i++) {
+            const struct stele_aborted_txn *txn = &index->entries[i];
+            if (txn->last_offset >= offset && txn->first_offset < upper)
+                txns[count++] = *txn;
+            is_done = txn->last_stable_offset >= upper;
+        }
+    }
+    if (err != STELE_OK) {
+        stele_mem_free(log->env->mem, txns);
+        return err;
+    }
+    *out_txns = txns;
+    *out_count = count;
+    return STELE_OK;
+}
+
+static enum stele_err find_in(struct stele_log *log, int at, int64_t timestamp, struct stele_time_offset *out)
+{
+    struct stele_record record;
+    int32_t epoch = -1;
+    enum stele_err err =
+        stele_segment_lookup_time(log->segments[at], &log->config, timestamp, log->log_start_offset, &record, &epoch);
+    if (err == STELE_OK)
+        *out =
+            (struct stele_time_offset){.offset = record.offset, .timestamp = record.timestamp, .leader_epoch = epoch};
+    return err;
+}
+
+/* The segment with the largest timestamp, the first of equal ones, and in it the first record that has it. */
+static enum stele_err max_timestamp(struct stele_log *log, struct stele_time_offset *out)
+{
+    int best = -1;
+    int64_t largest = -1, timestamp = -1;
+    for (int at = 0; at < log->segment_count; at++) {
+        struct stele_segment *seg = log->segments[at];
+        enum stele_err err = stele_segment_largest_timestamp(seg, &timestamp);
+        if (err != STELE_OK)
+            return err;
+        if (seg->max_timestamp > largest) {
+            largest = seg->max_timestamp;
+            best = at;
+        }
+    }
+    enum stele_err err = best < 0 ? STELE_END : find_in(log, best, largest, out);
+    return err == STELE_END ? STELE_OK : err;
+}
+
+enum stele_err stele_log_offset_at(struct stele_log *log, int64_t timestamp, struct stele_time_offset *out)
+{
+    struct stele_time_offset found = {.offset = -1, .timestamp = -1, .leader_epoch = -1};
+    enum stele_err err = stele_log__usable(log);
+    if (err != STELE_OK)
+        return err;
+    if (timestamp == STELE_TIME_EARLIEST) {
+        found.offset = log->log_start_offset;
+        found.leader_epoch = stele_epoch_cache_epoch_at(&log->epochs, found.offset);
+    } else if (timestamp == STELE_TIME_LATEST) {
+        found.offset = log->log_end_offset;
+        found.leader_epoch = stele_epoch_cache_latest(&log->epochs);
+    } else if (timestamp == STELE_TIME_MAX_TIMESTAMP) {
+        err = max_timestamp(log, &found);
+    } else {
+        err = STELE_END;
+        for (int at = 0; at < log->segment_count && err == STELE_END; at++) {
+            int64_t largest = -1;
+            enum stele_err known = stele_segment_largest_timestamp(log->segments[at], &largest);
+            if (known != STELE_OK)
+                return known;
+            if (log->segments[at]->max_timestamp >= timestamp)
+                err = find_in(log, at, timestamp, &found);
+        }
+        err = err == STELE_END ? STELE_OK : err;
+    }
+    if (err == STELE_OK)
+        *out = found;
+    return err;
+}
