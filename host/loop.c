@@ -1,0 +1,277 @@
+#include "host/loop.h"
+
+#include "base/check.h"
+#include "base/prng.h"
+#include "host/clock.h"
+#include "host/jobs.h"
+#include "host/log_sink.h"
+
+#include <event2/event.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+struct stele_loop {
+    struct stele_env env;
+    struct stele_metrics metrics;
+    struct stele_jobs *jobs;
+    const struct stele_log_sink *sink;
+    struct stele_prng prng;
+    struct event_base *base;
+    struct event *timer, *mail;
+    struct stele_loop_core core;
+    struct stele_list hooks;
+    int64_t armed_ms; /* what the timer is armed to; INT64_MAX none */
+
+    int mail_fd;
+    pthread_mutex_t lock;            /* guards the mailbox */
+    struct stele_task *first, *last; /* the mailbox */
+    _Atomic bool is_stopping;
+};
+
+static struct stele_loop *loop_of(struct stele_env *env)
+{
+    return STELE_CONTAINER_OF(env, struct stele_loop, env);
+}
+
+static int64_t env_mono_us(struct stele_env *env)
+{
+    (void)env;
+    return stele_clock_mono_us();
+}
+
+static int64_t env_wall_ms(struct stele_env *env)
+{
+    (void)env;
+    return stele_clock_wall_ms();
+}
+
+static uint64_t env_random(struct stele_env *env)
+{
+    return stele_prng_u64(&loop_of(env)->prng);
+}
+
+static void wake(struct stele_loop *loop)
+{
+    uint64_t one = 1;
+    /* The counter cannot overflow: it is read before it could be written 2^64 times. */
+    ssize_t written = write(loop->mail_fd, &one, sizeof(one));
+    STELE_ASSERT(written == (ssize_t)sizeof(one));
+}
+
+static void env_post(struct stele_env *env, struct stele_task *task)
+{
+    struct stele_loop *loop = loop_of(env);
+    task->next = NULL;
+    pthread_mutex_lock(&loop->lock);
+    bool was_empty = loop->first == NULL;
+    if (was_empty)
+        loop->first = task;
+    else
+        loop->last->next = task;
+    loop->last = task;
+    /* Under the lock: a loop that is about to be freed has taken the lock after the last poster. */
+    if (was_empty)
+        wake(loop);
+    pthread_mutex_unlock(&loop->lock);
+}
+
+static void job_done(struct stele_task *task)
+{
+    struct stele_job *job = STELE_CONTAINER_OF(task, struct stele_job, task);
+    job->done(job);
+}
+
+static void env_job(struct stele_env *env, struct stele_job *job)
+{
+    struct stele_loop *loop = loop_of(env);
+    job->env = env;
+    job->task.run = job_done;
+    if (loop->jobs != NULL) {
+        stele_jobs_start(loop->jobs, job);
+        return;
+    }
+    job->work(job);
+    env_post(env, &job->task);
+}
+
+static void env_trace(struct stele_env *env, const struct stele_trace_event *event)
+{
+    struct stele_loop *loop = loop_of(env);
+    if (loop->sink != NULL)
+        stele_log_sink_event(loop->sink, event);
+}
+
+static const struct stele_env_ops env_ops = {
+    .mono_us = env_mono_us,
+    .wall_ms = env_wall_ms,
+    .random = env_random,
+    .job = env_job,
+    .post = env_post,
+    .trace = env_trace,
+};
+
+static void timer_fired(evutil_socket_t fd, short what, void *arg)
+{
+    struct stele_loop *loop = arg;
+    (void)fd;
+    (void)what;
+    loop->armed_ms = INT64_MAX;
+}
+
+static void mail_came(evutil_socket_t fd, short what, void *arg)
+{
+    struct stele_loop *loop = arg;
+    uint64_t count = 0;
+    (void)what;
+    ssize_t got = read((int)fd, &count, sizeof(count));
+    (void)got; /* nothing to read: the mailbox decides */
+    pthread_mutex_lock(&loop->lock);
+    struct stele_task *task = loop->first;
+    loop->first = NULL;
+    loop->last = NULL;
+    pthread_mutex_unlock(&loop->lock);
+    while (task != NULL) {
+        struct stele_task *next = task->next;
+        task->run(task);
+        task = next;
+    }
+}
+
+static bool make_events(struct stele_loop *loop)
+{
+    struct event_config *config = event_config_new();
+    if (config == NULL)
+        return false;
+    if (event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK | EVENT_BASE_FLAG_PRECISE_TIMER) == 0)
+        loop->base = event_base_new_with_config(config);
+    event_config_free(config);
+    if (loop->base == NULL)
+        return false;
+    loop->timer = evtimer_new(loop->base, timer_fired, loop);
+    loop->mail = event_new(loop->base, loop->mail_fd, EV_READ | EV_PERSIST, mail_came, loop);
+    return loop->timer != NULL && loop->mail != NULL && event_add(loop->mail, NULL) == 0;
+}
+
+struct stele_loop *stele_loop_new(const struct stele_loop_options *options)
+{
+    struct stele_loop *loop = stele_mem_alloc(options->mem, STELE_MEM_HOST, sizeof(*loop));
+    if (loop == NULL)
+        return NULL;
+    loop->env =
+        (struct stele_env){.ops = &env_ops, .mem = options->mem, .vfs = options->vfs, .metrics = &loop->metrics};
+    loop->jobs = options->jobs;
+    loop->sink = options->sink;
+    loop->armed_ms = INT64_MAX;
+    stele_list_init(&loop->hooks);
+    stele_prng_init(&loop->prng, stele_clock_entropy(), stele_clock_entropy());
+    pthread_mutex_init(&loop->lock, NULL);
+    loop->mail_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (loop->mail_fd < 0 || !make_events(loop)) {
+        stele_loop_free(loop);
+        return NULL;
+    }
+    return loop;
+}
+
+void stele_loop_free(struct stele_loop *loop)
+{
+    if (loop == NULL)
+        return;
+    if (loop->mail != NULL)
+        event_free(loop->mail);
+    if (loop->timer != NULL)
+        event_free(loop->timer);
+    if (loop->base != NULL)
+        event_base_free(loop->base);
+    pthread_mutex_lock(&loop->lock); /* a poster may just be leaving */
+    pthread_mutex_unlock(&loop->lock);
+    if (loop->mail_fd >= 0)
+        close(loop->mail_fd);
+    pthread_mutex_destroy(&loop->lock);
+    stele_mem_free(loop->env.mem, loop);
+}
+
+struct stele_env *stele_loop_env(struct stele_loop *loop)
+{
+    return &loop->env;
+}
+
+struct event_base *stele_loop_base(struct stele_loop *loop)
+{
+    return loop->base;
+}
+
+void stele_loop_set_core(struct stele_loop *loop, const struct stele_loop_core *core)
+{
+    loop->core = *core;
+}
+
+void stele_loop_add_hook(struct stele_loop *loop, struct stele_loop_hook *hook)
+{
+    stele_list_push(&loop->hooks, &hook->link);
+}
+
+static void run_hooks(struct stele_loop *loop)
+{
+    struct stele_list *at = loop->hooks.next;
+    while (at != &loop->hooks) {
+        struct stele_list *next = at->next;
+        struct stele_loop_hook *hook = STELE_CONTAINER_OF(at, struct stele_loop_hook, link);
+        hook->run(hook);
+        at = next;
+    }
+}
+
+/* The earlier of the core's deadline and the end of the wait. */
+static int64_t wake_time(struct stele_loop *loop, int64_t now_ms, int64_t wait_ms)
+{
+    int64_t deadline_ms = loop->core.deadline != NULL ? loop->core.deadline(loop->core.arg) : INT64_MAX;
+    if (wait_ms >= 0)
+        deadline_ms = stele_min_i64(deadline_ms, now_ms + wait_ms);
+    return deadline_ms;
+}
+
+static void arm(struct stele_loop *loop, int64_t deadline_ms, int64_t now_ms)
+{
+    if (deadline_ms == loop->armed_ms)
+        return;
+    loop->armed_ms = deadline_ms;
+    if (deadline_ms == INT64_MAX) {
+        evtimer_del(loop->timer);
+        return;
+    }
+    /* The clock's milliseconds are cut off: one more makes sure that the time has come when the timer fires. A day is
+     * as good as for ever and keeps the arithmetic small. */
+    int64_t left_ms = stele_min_i64(deadline_ms - now_ms + 1, 86400000);
+    struct timeval after = {.tv_sec = left_ms / 1000, .tv_usec = left_ms % 1000 * 1000};
+    STELE_ASSERT(evtimer_add(loop->timer, &after) == 0);
+}
+
+void stele_loop_run_once(struct stele_loop *loop, int64_t wait_ms)
+{
+    int64_t now_ms = stele_clock_mono_us() / 1000;
+    int64_t deadline_ms = wake_time(loop, now_ms, wait_ms);
+    int flags = EVLOOP_ONCE;
+    if (deadline_ms <= now_ms)
+        flags |= EVLOOP_NONBLOCK;
+    else
+        arm(loop, deadline_ms, now_ms);
+    (void)event_base_loop(loop->base, flags); /* only "no events" can come back, and the mailbox is always one */
+    if (loop->core.tick != NULL && loop->core.deadline(loop->core.arg) <= stele_clock_mono_us() / 1000)
+        loop->core.tick(loop->core.arg);
+    run_hooks(loop);
+}
+
+void stele_loop_run(struct stele_loop *loop)
+{
+    while (!loop->is_stopping)
+        stele_loop_run_once(loop, -1);
+    loop->is_stopping = false;
+}
+
+void stele_loop_stop(struct stele_loop *loop)
+{
+    loop->is_stopping = true;
+    wake(loop);
+}

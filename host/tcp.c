@@ -1,0 +1,420 @@
+#include "host/tcp_struct.h"
+
+#include "base/check.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    IOV_MAX_HERE = 64,
+    READ_ROUNDS = 32,           /* reads of one connection before others have their turn */
+    SEND_BYTES_ROUND = 4 << 20, /* the same for writes */
+    LINGER_S = 10,              /* a closed connection whose peer does not read is dropped then */
+};
+
+static struct stele_piece *piece_at(struct stele_conn *conn, int index)
+{
+    return &conn->pieces[(conn->head + index) & (conn->capacity - 1)];
+}
+
+static void piece_release(struct stele_piece *piece)
+{
+    if (piece->buf != NULL)
+        stele_buf_unref(piece->buf);
+    else
+        piece->file->unref(piece->file);
+}
+
+static void drop_front(struct stele_conn *conn)
+{
+    piece_release(piece_at(conn, 0));
+    conn->head = (conn->head + 1) & (conn->capacity - 1);
+    conn->count--;
+}
+
+static void mark_dirty(struct stele_conn *conn)
+{
+    if (conn->is_dirty)
+        return;
+    conn->is_dirty = true;
+    stele_list_push(&conn->tcp->dirty, &conn->dirty_link);
+}
+
+/* The descriptor goes at once, the memory at the end of the iteration: a caller up the stack may still look at it. */
+static void bury(struct stele_conn *conn)
+{
+    if (conn->is_dead)
+        return;
+    conn->is_dead = true;
+    event_del(&conn->read_event);
+    event_del(&conn->write_event);
+    close(conn->fd);
+    if (conn->open_count != NULL)
+        atomic_fetch_sub(conn->open_count, 1);
+    while (conn->count > 0)
+        drop_front(conn);
+    mark_dirty(conn);
+}
+
+static void conn_free(struct stele_conn *conn)
+{
+    struct stele_tcp *tcp = conn->tcp;
+    stele_list_remove(&conn->link);
+    tcp->count--;
+    stele_mem_free(tcp->mem, conn->pieces);
+    stele_mem_free(tcp->mem, conn);
+}
+
+/* The world ended the connection. */
+static void conn_lost(struct stele_conn *conn, enum stele_err why)
+{
+    bool tells = !conn->is_closing && !conn->is_dead;
+    bool was_connecting = conn->is_connecting;
+    bury(conn);
+    if (!tells)
+        return;
+    conn->is_closing = true;
+    if (was_connecting)
+        conn->handler->opened(conn->arg, STELE_UNREACHABLE);
+    else
+        conn->handler->closed(conn->arg, why);
+}
+
+static enum stele_err grow(struct stele_conn *conn, int more)
+{
+    int capacity = conn->capacity == 0 ? 8 : conn->capacity;
+    while (capacity < conn->count + more)
+        capacity *= 2;
+    if (capacity == conn->capacity)
+        return STELE_OK;
+    struct stele_piece *pieces =
+        stele_mem_array(conn->tcp->mem, STELE_MEM_CONNECTION, (size_t)capacity, sizeof(*pieces));
+    if (pieces == NULL)
+        return STELE_NO_MEMORY;
+    for (int i = 0; i < conn->count; i++)
+        pieces[i] = *piece_at(conn, i);
+    stele_mem_free(conn->tcp->mem, conn->pieces);
+    conn->pieces = pieces;
+    conn->capacity = capacity;
+    conn->head = 0;
+    return STELE_OK;
+}
+
+static enum stele_err tcp_send(struct stele_conn *conn, const struct stele_piece *pieces, int count)
+{
+    STELE_ASSERT(!conn->is_closing);
+    if (conn->is_dead)
+        return STELE_CLOSED;
+    enum stele_err err = grow(conn, count);
+    if (err != STELE_OK)
+        return err;
+    for (int i = 0; i < count; i++) {
+        if (pieces[i].bytes == 0)
+            continue;
+        if (pieces[i].buf != NULL)
+            (void)stele_buf_ref(pieces[i].buf);
+        else
+            pieces[i].file->ref(pieces[i].file);
+        *piece_at(conn, conn->count) = pieces[i];
+        conn->count++;
+        conn->queued_bytes += pieces[i].bytes;
+    }
+    mark_dirty(conn);
+    return STELE_OK;
+}
+
+static void tcp_resume(struct stele_conn *conn)
+{
+    if (conn->is_dead || conn->is_closing || conn->is_connecting || conn->is_reading)
+        return;
+    if (event_add(&conn->read_event, NULL) == 0)
+        conn->is_reading = true;
+}
+
+static void tcp_close(struct stele_conn *conn, bool flush)
+{
+    STELE_ASSERT(!conn->is_closing);
+    conn->is_closing = true;
+    if (conn->is_dead)
+        return;
+    if (!flush || conn->is_connecting) {
+        bury(conn);
+        return;
+    }
+    event_del(&conn->read_event);
+    event_del(&conn->write_event); /* the next flush adds it again, with the linger time */
+    conn->is_reading = false;
+    mark_dirty(conn);
+}
+
+static const char *tcp_peer(struct stele_conn *conn)
+{
+    return conn->peer;
+}
+
+static void pause_reading(struct stele_conn *conn)
+{
+    event_del(&conn->read_event);
+    conn->is_reading = false;
+}
+
+/* Reads until the socket is empty, the handler has no room, or the turn is over. */
+static void read_ready(evutil_socket_t fd, short what, void *arg)
+{
+    struct stele_conn *conn = arg;
+    (void)fd;
+    (void)what;
+    for (int round = 0; round < READ_ROUNDS && !conn->is_dead && !conn->is_closing; round++) {
+        uint8_t *at = NULL;
+        size_t bytes = 0;
+        conn->handler->space(conn->arg, &at, &bytes);
+        if (conn->is_dead || conn->is_closing)
+            return;
+        if (bytes == 0) {
+            pause_reading(conn);
+            return;
+        }
+        ssize_t got = recv(conn->fd, at, bytes, 0);
+        if (got == 0) {
+            conn_lost(conn, STELE_CLOSED);
+            return;
+        }
+        if (got < 0) {
+            if (errno == EINTR)
+                continue;
+            if (errno != EAGAIN && errno != EWOULDBLOCK)
+                conn_lost(conn, STELE_IO);
+            return;
+        }
+        conn->handler->received(conn->arg, (size_t)got);
+        if ((size_t)got < bytes)
+            return; /* most likely empty; if not, the event comes again */
+    }
+}
+
+/* The leading buffer pieces in one call. Returns what sendmsg does. */
+static ssize_t send_buffers(struct stele_conn *conn)
+{
+    struct iovec iov[IOV_MAX_HERE];
+    int used = 0;
+    while (used < conn->count && used < IOV_MAX_HERE && piece_at(conn, used)->buf != NULL) {
+        const struct stele_piece *piece = piece_at(conn, used);
+        iov[used].iov_base = (void *)(uintptr_t)piece->at;
+        iov[used].iov_len = piece->bytes;
+        used++;
+    }
+    struct msghdr message = {.msg_iov = iov, .msg_iovlen = (size_t)used};
+    int more = used < conn->count ? MSG_MORE : 0;
+    return sendmsg(conn->fd, &message, MSG_NOSIGNAL | more);
+}
+
+static ssize_t send_file(struct stele_conn *conn)
+{
+    const struct stele_piece *piece = piece_at(conn, 0);
+    struct stele_file *file = piece->file->file;
+    int descriptor = file->vfs->ops->descriptor(file);
+    off_t pos = (off_t)piece->pos;
+    return sendfile(conn->fd, descriptor, &pos, stele_min_size(piece->bytes, SEND_BYTES_ROUND));
+}
+
+static void sent(struct stele_conn *conn, size_t count)
+{
+    STELE_ASSERT(count <= conn->queued_bytes);
+    conn->queued_bytes -= count;
+    while (count > 0) {
+        struct stele_piece *piece = piece_at(conn, 0);
+        size_t part = stele_min_size(count, piece->bytes);
+        piece->at += piece->buf != NULL ? part : 0;
+        piece->pos += (int64_t)part;
+        piece->bytes -= part;
+        count -= part;
+        if (piece->bytes == 0)
+            drop_front(conn);
+    }
+}
+
+/* Sends what the socket takes. */
+static void flush_conn(struct stele_conn *conn)
+{
+    size_t before = conn->queued_bytes, budget = SEND_BYTES_ROUND;
+    while (conn->count > 0 && budget > 0) {
+        bool is_file = piece_at(conn, 0)->buf == NULL;
+        ssize_t count = is_file ? send_file(conn) : send_buffers(conn);
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+            break;
+        if (count <= 0) { /* a file that ends too early counts as one that cannot be read */
+            conn_lost(conn, STELE_IO);
+            return;
+        }
+        sent(conn, (size_t)count);
+        budget -= stele_min_size(budget, (size_t)count);
+    }
+    if (conn->count > 0) {
+        struct timeval linger = {.tv_sec = LINGER_S};
+        if (event_add(&conn->write_event, conn->is_closing ? &linger : NULL) != 0)
+            conn_lost(conn, STELE_NO_MEMORY);
+    } else if (conn->is_closing) {
+        bury(conn);
+    }
+    if (conn->queued_bytes < before && !conn->is_closing)
+        conn->handler->sent(conn->arg, conn->queued_bytes);
+}
+
+static void connected(struct stele_conn *conn)
+{
+    int failure = 0;
+    socklen_t bytes = sizeof(failure);
+    if (getsockopt(conn->fd, SOL_SOCKET, SO_ERROR, &failure, &bytes) != 0 || failure != 0) {
+        conn_lost(conn, STELE_UNREACHABLE);
+        return;
+    }
+    conn->is_connecting = false;
+    tcp_resume(conn);
+    conn->handler->opened(conn->arg, STELE_OK);
+    if (conn->count > 0)
+        mark_dirty(conn);
+}
+
+static void write_ready(evutil_socket_t fd, short what, void *arg)
+{
+    struct stele_conn *conn = arg;
+    (void)fd;
+    if (conn->is_dead)
+        return;
+    if ((what & EV_TIMEOUT) != 0)
+        conn_lost(conn, STELE_REQUEST_TIMED_OUT);
+    else if (conn->is_connecting)
+        connected(conn);
+    else
+        flush_conn(conn);
+}
+
+/* The end of an iteration: what was queued leaves, the dead are freed. */
+static void run_dirty(struct stele_loop_hook *hook)
+{
+    struct stele_tcp *tcp = STELE_CONTAINER_OF(hook, struct stele_tcp, hook);
+    while (!stele_list_is_empty(&tcp->dirty)) {
+        struct stele_conn *conn = STELE_CONTAINER_OF(tcp->dirty.next, struct stele_conn, dirty_link);
+        stele_list_remove(&conn->dirty_link);
+        conn->is_dirty = false;
+        if (conn->is_dead)
+            conn_free(conn);
+        else if (!conn->is_connecting && !event_pending(&conn->write_event, EV_WRITE, NULL))
+            flush_conn(conn);
+    }
+}
+
+enum stele_err stele_tcp__conn_new(struct stele_tcp *tcp, int fd, struct stele_conn **out_conn)
+{
+    struct stele_conn *conn = stele_mem_alloc(tcp->mem, STELE_MEM_CONNECTION, sizeof(*conn));
+    if (conn == NULL)
+        return STELE_NO_MEMORY;
+    conn->tcp = tcp;
+    conn->fd = fd;
+    stele_list_init(&conn->dirty_link);
+    struct event_base *base = stele_loop_base(tcp->loop);
+    if (event_assign(&conn->read_event, base, fd, EV_READ | EV_PERSIST, read_ready, conn) != 0 ||
+        event_assign(&conn->write_event, base, fd, EV_WRITE, write_ready, conn) != 0) {
+        stele_mem_free(tcp->mem, conn);
+        return STELE_NO_MEMORY;
+    }
+    int one = 1;
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)); /* answers are whole: nothing to wait for */
+    stele_list_push(&tcp->conns, &conn->link);
+    tcp->count++;
+    *out_conn = conn;
+    return STELE_OK;
+}
+
+void stele_tcp__conn_start(struct stele_conn *conn)
+{
+    tcp_resume(conn);
+}
+
+void stele_tcp__conn_drop(struct stele_conn *conn)
+{
+    conn->is_closing = true;
+    bury(conn);
+}
+
+static enum stele_err tcp_connect(struct stele_net *net, const char *address, const struct stele_conn_handler *handler,
+                                  void *arg, struct stele_conn **out_conn)
+{
+    struct stele_tcp *tcp = STELE_CONTAINER_OF(net, struct stele_tcp, net);
+    struct stele_conn *conn = NULL;
+    int fd = -1;
+    enum stele_err err = stele_tcp__connect_start(address, &fd);
+    if (err != STELE_OK)
+        return err;
+    err = stele_tcp__conn_new(tcp, fd, &conn);
+    if (err != STELE_OK) {
+        close(fd);
+        return err;
+    }
+    conn->handler = handler;
+    conn->arg = arg;
+    conn->is_connecting = true;
+    (void)strncpy(conn->peer, address, sizeof(conn->peer) - 1);
+    if (event_add(&conn->write_event, NULL) != 0) {
+        stele_tcp__conn_drop(conn);
+        return STELE_NO_MEMORY;
+    }
+    *out_conn = conn;
+    return STELE_OK;
+}
+
+static const struct stele_net_ops net_ops = {
+    .connect = tcp_connect,
+    .send = tcp_send,
+    .resume = tcp_resume,
+    .close = tcp_close,
+    .peer = tcp_peer,
+};
+
+struct stele_tcp *stele_tcp_new(struct stele_loop *loop)
+{
+    struct stele_mem *mem = stele_loop_env(loop)->mem;
+    struct stele_tcp *tcp = stele_mem_alloc(mem, STELE_MEM_HOST, sizeof(*tcp));
+    if (tcp == NULL)
+        return NULL;
+    tcp->net.ops = &net_ops;
+    tcp->loop = loop;
+    tcp->mem = mem;
+    tcp->hook.run = run_dirty;
+    stele_list_init(&tcp->conns);
+    stele_list_init(&tcp->dirty);
+    stele_loop_add_hook(loop, &tcp->hook);
+    return tcp;
+}
+
+void stele_tcp_free(struct stele_tcp *tcp)
+{
+    if (tcp == NULL)
+        return;
+    stele_tcp_unserve(tcp);
+    while (!stele_list_is_empty(&tcp->conns)) {
+        struct stele_conn *conn = STELE_CONTAINER_OF(tcp->conns.next, struct stele_conn, link);
+        bury(conn);
+        stele_list_remove(&conn->dirty_link);
+        conn_free(conn);
+    }
+    stele_list_remove(&tcp->hook.link);
+    stele_mem_free(tcp->mem, tcp);
+}
+
+struct stele_net *stele_tcp_net(struct stele_tcp *tcp)
+{
+    return &tcp->net;
+}
+
+int stele_tcp_count(const struct stele_tcp *tcp)
+{
+    return tcp->count;
+}

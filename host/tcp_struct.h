@@ -1,0 +1,52 @@
+/* The inside of a net of sockets, shared by tcp.c (connections) and tcp_listen.c (addresses and accepting). */
+#ifndef STELE_HOST_TCP_STRUCT_H
+#define STELE_HOST_TCP_STRUCT_H
+
+#include "host/tcp.h"
+
+#include <event2/event.h>
+#include <event2/event_struct.h>
+
+struct stele_tcp {
+    struct stele_net net;
+    struct stele_loop *loop;
+    struct stele_mem *mem;
+    struct stele_loop_hook hook;
+    struct stele_list conns, dirty;
+    int count;
+
+    struct stele_tcp_accept accept;
+    struct event accept_event, accept_retry;
+    bool is_serving;
+};
+
+struct stele_conn {
+    struct stele_tcp *tcp;
+    int fd;
+    struct event read_event, write_event;
+    const struct stele_conn_handler *handler;
+    void *arg;
+    struct stele_list link, dirty_link;
+
+    struct stele_piece *pieces; /* a ring; its capacity is a power of two */
+    int head, count, capacity;
+    size_t queued_bytes;
+
+    bool is_connecting, is_reading;
+    bool is_closing; /* its owner gave it up: no handler is called any more */
+    bool is_dead;    /* its descriptor is closed; freed at the end of the iteration */
+    bool is_dirty;
+    _Atomic int64_t *open_count; /* the count that it is part of, or NULL */
+    char peer[96];
+};
+
+/** A connection on `fd`, which is its own on success. */
+STELE_MUST_CHECK enum stele_err stele_tcp__conn_new(struct stele_tcp *tcp, int fd, struct stele_conn **out_conn);
+/** Begins to read. */
+void stele_tcp__conn_start(struct stele_conn *conn);
+/** Closes without a word to the handler. */
+void stele_tcp__conn_drop(struct stele_conn *conn);
+/** A socket whose connection is under way. Errors: UNREACHABLE, INVALID_ARGUMENT. */
+STELE_MUST_CHECK enum stele_err stele_tcp__connect_start(const char *address, int *out_fd);
+
+#endif
