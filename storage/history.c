@@ -40,6 +40,18 @@ static enum stele_err shorten(struct stele_env *env, const char *dir, const char
     return err;
 }
 
+/* A line that a crash tore must not swallow the next one. */
+static enum stele_err end_torn_line(struct stele_file *file, int64_t *inout_end)
+{
+    char last = '\n';
+    enum stele_err err = *inout_end == 0 ? STELE_OK : stele_file_read(file, &last, 1, *inout_end - 1);
+    if (err != STELE_OK || last == '\n')
+        return err;
+    err = stele_file_write(file, "\n", 1, *inout_end);
+    *inout_end += err == STELE_OK;
+    return err;
+}
+
 static enum stele_err append_line(struct stele_env *env, const char *dir, const char *line, size_t bytes)
 {
     char path[STELE_PATH_BYTES];
@@ -51,6 +63,8 @@ static enum stele_err append_line(struct stele_env *env, const char *dir, const 
     if (err != STELE_OK)
         return err;
     err = env->vfs->ops->size(file, &end);
+    if (err == STELE_OK)
+        err = end_torn_line(file, &end);
     if (err == STELE_OK)
         err = stele_file_write(file, line, bytes, end);
     env->vfs->ops->close(file);

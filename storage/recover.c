@@ -54,6 +54,8 @@ static enum stele_err read_hints(struct stele_recovery *rec)
     if (!rec->files.has_history)
         return STELE_OK;
     enum stele_err err = stele_history_read(rec->env, rec->open->dir, note_hint, rec);
+    if (err == STELE_TOO_LARGE)
+        err = STELE_OK; /* not as we write it: it says nothing */
     if (err == STELE_OK && rec->hints_failed)
         err = STELE_NO_MEMORY;
     return err == STELE_OK ? err
