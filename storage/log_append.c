@@ -184,6 +184,15 @@ static void count_roll(struct stele_log *log, enum stele_reason reason)
         STELE_METRIC_ADD(metrics, log_rolls_index, 1);
 }
 
+/* A roll failed after the new segment was made: its empty file must not be there when the old one goes on. */
+static enum stele_err forget_segment(struct stele_log *log, struct stele_segment *seg)
+{
+    int64_t base_offset = seg->base_offset;
+    enum stele_err err = stele_segment_mark_deleted(seg);
+    stele_segment_free(seg);
+    return err == STELE_OK ? stele_segment_unlink_deleted(log->env->vfs, log->dir, base_offset) : err;
+}
+
 /* The new segment is made before the old one is sealed, so that there always is an active one. */
 static enum stele_err roll_to(struct stele_log *log, int64_t base_offset, enum stele_reason reason)
 {
@@ -199,8 +208,9 @@ static enum stele_err roll_to(struct stele_log *log, int64_t base_offset, enum s
     if (err == STELE_OK)
         err = stele_log__add_segment(log, seg);
     if (err != STELE_OK) {
-        stele_segment_free(seg);
-        enum stele_err again = stele_segment_activate(old);
+        enum stele_err again = seg == NULL ? STELE_OK : forget_segment(log, seg);
+        if (again == STELE_OK)
+            again = stele_segment_activate(old);
         return again == STELE_OK ? err : again;
     }
     log->has_new_names = true;
@@ -279,8 +289,12 @@ static enum stele_err write_batches(struct appending *a)
     if (err == STELE_NO_SPACE && stele_cached_file_pin(seg->file, &file) == STELE_OK) {
         enum stele_err cut = file->vfs->ops->truncate(file, before);
         stele_cached_file_unpin(seg->file);
-        if (cut == STELE_OK)
+        if (cut == STELE_OK) {
+            stele_trace(log->env, STELE_TRACE_LOG_TRUNCATED, log->name, stele_reason_text(STELE_REASON_APPEND_FAILED),
+                        log->log_end_offset, 0, 0);
+            stele_log__note(log, STELE_HISTORY_CUT, log->log_end_offset, 0, STELE_REASON_APPEND_FAILED);
             return err;
+        }
     }
     return stele_log__fail(log, err, "a write that failed");
 }

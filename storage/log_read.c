@@ -19,12 +19,23 @@ static enum stele_err report_damage(struct stele_log *log, const struct stele_se
     return STELE_DAMAGED_RANGE;
 }
 
+/* Where the damage that is known of this segment begins, or its end. */
+static int64_t sound_bytes(const struct stele_log *log, const struct stele_segment *seg)
+{
+    int64_t bytes = seg->bytes;
+    for (int i = 0; i < log->damaged_count; i++) {
+        if (log->damaged[i].segment_base == seg->base_offset)
+            bytes = stele_min_i64(bytes, log->damaged[i].pos);
+    }
+    return bytes;
+}
+
 /* Where in this segment a reader bounded by `bound` must stop. */
 static enum stele_err end_of_reading(struct stele_log *log, int at, int64_t bound, int64_t *out_pos)
 {
     struct stele_segment *seg = log->segments[at];
     struct stele_batch_header header;
-    int64_t pos = seg->bytes;
+    int64_t pos = sound_bytes(log, seg);
     if (at + 1 < log->segment_count ? bound >= log->segments[at + 1]->base_offset : bound >= log->log_end_offset) {
         *out_pos = pos;
         return STELE_OK;
@@ -33,7 +44,7 @@ static enum stele_err end_of_reading(struct stele_log *log, int at, int64_t boun
     enum stele_err err = stele_segment_find(seg, bound, &pos, &header);
     if (err != STELE_OK && err != STELE_END)
         return err;
-    *out_pos = err == STELE_END ? seg->bytes : pos;
+    *out_pos = stele_min_i64(err == STELE_END ? seg->bytes : pos, sound_bytes(log, seg));
     return STELE_OK;
 }
 

@@ -184,8 +184,11 @@ static enum stele_err cut(struct stele_log *log, int64_t offset)
     log->high_watermark = stele_min_i64(log->high_watermark, offset);
     int kept = 0;
     for (int i = 0; i < log->damaged_count; i++) {
-        if (log->damaged[i].first_offset < offset)
-            log->damaged[kept++] = log->damaged[i];
+        if (log->damaged[i].first_offset >= offset)
+            continue;
+        log->damaged[kept] = log->damaged[i];
+        log->damaged[kept].last_offset = stele_min_i64(log->damaged[i].last_offset, offset - 1);
+        kept++;
     }
     log->damaged_count = kept;
     stele_log__note(log, STELE_HISTORY_CUT, offset, before - stele_log_bytes(log), STELE_REASON_TRUNCATED);

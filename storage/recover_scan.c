@@ -12,6 +12,14 @@
 
 #include <string.h>
 
+/* How a segment joins the one before it. */
+enum join {
+    JOIN_ON,    /* it goes on, behind a damaged range perhaps */
+    JOIN_GONE,  /* it was stale and deleted; the next one may join */
+    JOIN_CUT,   /* it and all later ones were deleted */
+    JOIN_AGAIN, /* the end of the one before it was stale and cut: what was read is void */
+};
+
 struct segment_scan {
     struct stele_recovery *rec;
     struct stele_segment *seg;
@@ -83,14 +91,14 @@ static enum stele_err apply_producer(struct stele_recovery *rec, struct stele_pr
     return STELE_OK;
 }
 
-/* What a batch must be to follow the last one. Above the point it must also leave no gap and be of no older epoch:
- * bytes of an earlier life of the file may lie behind a lost write. */
+/* What a batch must be to follow the last one. In the scan of the tail it must also leave no gap and be of no older
+ * epoch: bytes of an earlier life of the file, before a truncation, may lie behind a lost write. */
 static bool follows(const struct segment_scan *scan, const struct stele_batch_header *header)
 {
     const struct stele_recovery *rec = scan->rec;
     if (header->base_offset < scan->expected || stele_batch_last_offset(header) - scan->seg->base_offset > INT32_MAX)
         return false;
-    if (!scan->is_main || scan->expected < rec->point)
+    if (!scan->is_main)
         return true;
     if (header->base_offset > scan->expected && !rec->has_gaps)
         return false;
@@ -225,31 +233,61 @@ enum stele_err stele_recovery_damage(struct stele_recovery *rec, int at, int64_t
     return STELE_OK;
 }
 
+/* No sync: the caller does it once. */
+static enum stele_err delete_segment(struct stele_recovery *rec, int at, enum stele_reason reason)
+{
+    struct stele_log *log = rec->log;
+    struct stele_segment *seg = log->segments[at];
+    int64_t base_offset = seg->base_offset, bytes = seg->bytes;
+    enum stele_err err = stele_segment_mark_deleted(seg);
+    if (err != STELE_OK)
+        return stele_recovery_fail(rec, err, seg, "it cannot be deleted");
+    log->segment_count--;
+    memmove(log->segments + at, log->segments + at + 1, (size_t)(log->segment_count - at) * sizeof(log->segments[0]));
+    stele_segment_free(seg);
+    rec->is_changed = true;
+    err = stele_segment_unlink_deleted(rec->env->vfs, rec->open->dir, base_offset);
+    if (err != STELE_OK)
+        return stele_recovery_fail(rec, err, NULL, "a segment cannot be deleted");
+    rec->report.segments_deleted++;
+    rec->report.bytes_cut += bytes;
+    STELE_METRIC_ADD(rec->env->metrics, log_segments_deleted, 1);
+    stele_trace(rec->env, STELE_TRACE_LOG_SEGMENT_DELETED, rec->open->name, stele_reason_text(reason), base_offset,
+                bytes, 0);
+    stele_log__note(rec->log, STELE_HISTORY_DELETE, base_offset, bytes, reason);
+    return STELE_OK;
+}
+
 enum stele_err stele_recovery_delete_from(struct stele_recovery *rec, int from, enum stele_reason reason)
 {
     struct stele_log *log = rec->log;
     if (from >= log->segment_count)
         return STELE_OK;
     while (log->segment_count > from) {
-        struct stele_segment *seg = log->segments[log->segment_count - 1];
-        int64_t base_offset = seg->base_offset, bytes = seg->bytes;
-        enum stele_err err = stele_segment_mark_deleted(seg);
+        enum stele_err err = delete_segment(rec, log->segment_count - 1, reason);
         if (err != STELE_OK)
-            return stele_recovery_fail(rec, err, seg, "it cannot be deleted");
-        log->segment_count--;
-        stele_segment_free(seg);
-        err = stele_segment_unlink_deleted(rec->env->vfs, rec->open->dir, base_offset);
-        if (err != STELE_OK)
-            return stele_recovery_fail(rec, err, NULL, "a segment cannot be deleted");
-        rec->report.segments_deleted++;
-        rec->report.bytes_cut += bytes;
-        STELE_METRIC_ADD(rec->env->metrics, log_segments_deleted, 1);
-        stele_trace(rec->env, STELE_TRACE_LOG_SEGMENT_DELETED, rec->open->name, stele_reason_text(reason), base_offset,
-                    bytes, 0);
-        stele_log__note(rec->log, STELE_HISTORY_DELETE, base_offset, bytes, reason);
+            return err;
     }
     enum stele_err err = rec->env->vfs->ops->sync_dir(rec->env->vfs, rec->open->dir);
     return err == STELE_OK ? err : stele_recovery_fail(rec, err, NULL, "the directory cannot be synced");
+}
+
+static void note_cut(struct stele_recovery *rec, int64_t offset, int64_t bytes, enum stele_reason reason)
+{
+    STELE_METRIC_ADD(rec->env->metrics, log_cuts, 1);
+    stele_trace(rec->env, STELE_TRACE_LOG_TRUNCATED, rec->open->name, stele_reason_text(reason), offset, 0, 0);
+    stele_log__note(rec->log, STELE_HISTORY_CUT, offset, bytes, reason);
+}
+
+static enum stele_err sync_file(struct stele_segment *seg)
+{
+    struct stele_file *file = NULL;
+    enum stele_err err = stele_cached_file_pin(seg->file, &file);
+    if (err != STELE_OK)
+        return err;
+    err = file->vfs->ops->sync(file);
+    stele_cached_file_unpin(seg->file);
+    return err;
 }
 
 /* Cuts the file of `seg`, the last segment now, to `pos`. Synced: no byte behind may come back under a later write. */
@@ -260,18 +298,15 @@ static enum stele_err cut_tail(struct stele_recovery *rec, struct stele_segment 
     enum stele_err err = stele_cached_file_pin(seg->file, &file);
     if (err == STELE_OK) {
         err = file->vfs->ops->truncate(file, pos);
-        if (err == STELE_OK)
-            err = file->vfs->ops->sync(file);
         stele_cached_file_unpin(seg->file);
     }
+    if (err == STELE_OK)
+        err = sync_file(seg);
     if (err != STELE_OK)
         return stele_recovery_fail(rec, err, seg, "its torn tail cannot be cut off");
     seg->bytes = pos;
     rec->report.bytes_cut += bytes;
-    STELE_METRIC_ADD(rec->env->metrics, log_cuts, 1);
-    stele_trace(rec->env, STELE_TRACE_LOG_TRUNCATED, rec->open->name, stele_reason_text(STELE_REASON_TORN_TAIL),
-                rec->end, 0, 0);
-    stele_log__note(rec->log, STELE_HISTORY_CUT, rec->end, bytes, STELE_REASON_TORN_TAIL);
+    note_cut(rec, rec->end, bytes, STELE_REASON_TORN_TAIL);
     return STELE_OK;
 }
 
@@ -280,26 +315,52 @@ static bool is_below_point(const struct stele_recovery *rec, int64_t offset)
     return offset < rec->point || is_hinted(rec, offset);
 }
 
-/* Decides about segment `at`, whose base is not where the one before it ended. `*out_is_cut` when it and all later ones
- * were deleted. */
-static enum stele_err join_segment(struct stele_recovery *rec, int at, bool *out_is_cut)
+/* Segment `at` begins before the one before it ends: a truncation that did not become durable left one of the two. A
+ * batch is known by its offset and epoch, so the newer epoch tells which. */
+static enum stele_err settle_overlap(struct stele_recovery *rec, int at, enum join *out_join)
+{
+    struct stele_log *log = rec->log;
+    struct stele_segment *seg = log->segments[at], *before = log->segments[at - 1];
+    struct stele_batch_header header;
+    int64_t bytes = 0;
+    enum stele_err err = stele_segment_header_at(seg, 0, &header, &bytes);
+    if (err != STELE_OK && err != STELE_END && err != STELE_CORRUPT)
+        return stele_recovery_fail(rec, err, seg, "it cannot be read");
+    bool is_stale = err != STELE_OK || header.partition_leader_epoch < rec->last_epoch;
+    if (!is_stale && header.partition_leader_epoch > rec->last_epoch) {
+        int64_t cut = before->bytes;
+        err = stele_segment_truncate(before, seg->base_offset);
+        cut -= before->bytes;
+        if (err == STELE_OK)
+            err = sync_file(before);
+        if (err != STELE_OK)
+            return stele_recovery_fail(rec, err, before, "its end, which the next segment replaces, cannot be cut off");
+        rec->report.bytes_cut += cut;
+        note_cut(rec, seg->base_offset, cut, STELE_REASON_TRUNCATED);
+        *out_join = JOIN_AGAIN;
+        return STELE_OK;
+    }
+    if (!is_stale && is_below_point(rec, rec->end))
+        return stele_recovery_fail(rec, STELE_CORRUPT, seg, "it begins before the segment before it ends");
+    *out_join = JOIN_GONE;
+    return delete_segment(rec, at, STELE_REASON_AFTER_CUT);
+}
+
+/* Segment `at` does not begin where the one before it ended. */
+static enum stele_err join_segment(struct stele_recovery *rec, int at, enum join *out_join)
 {
     struct stele_segment *seg = rec->log->segments[at], *before = rec->log->segments[at - 1];
     int64_t range[2] = {rec->end, seg->base_offset - 1};
-    bool is_cut = false;
-    enum stele_err err = STELE_OK;
-    if (is_below_point(rec, rec->end) && seg->base_offset < rec->end)
-        return stele_recovery_fail(rec, STELE_CORRUPT, seg, "it begins before the segment before it ends");
-    if (!is_below_point(rec, rec->end) && (seg->base_offset < rec->end || !rec->has_gaps)) {
-        rec->report.cut_offset = rec->end;
-        err = stele_recovery_delete_from(rec, at, STELE_REASON_AFTER_CUT);
-        is_cut = true;
-    } else if (!rec->has_gaps) {
-        err = stele_recovery_damage(rec, at - 1, before->bytes, range);
-    }
-    if (err == STELE_OK)
-        *out_is_cut = is_cut;
-    return err;
+    *out_join = JOIN_ON;
+    if (seg->base_offset < rec->end)
+        return settle_overlap(rec, at, out_join);
+    if (rec->has_gaps)
+        return STELE_OK;
+    if (is_below_point(rec, rec->end))
+        return stele_recovery_damage(rec, at - 1, before->bytes, range);
+    rec->report.cut_offset = rec->end;
+    *out_join = JOIN_CUT;
+    return stele_recovery_delete_from(rec, at, STELE_REASON_AFTER_CUT);
 }
 
 /* A batch of `scan` did not check. */
@@ -358,30 +419,51 @@ static enum stele_err drop_snapshots_after(struct stele_recovery *rec, int64_t o
     return STELE_OK;
 }
 
-enum stele_err stele_recovery_scan_from(struct stele_recovery *rec, int first)
+/* One pass over the segments from `first` on. */
+static enum stele_err scan_segments(struct stele_recovery *rec, int first, bool *out_again)
 {
     struct stele_log *log = rec->log;
     int64_t base_offset = log->segments[first]->base_offset;
+    int damaged_count = log->damaged_count;
+    enum join join = JOIN_ON;
     bool is_cut = false;
-    /* Later snapshots and epochs may tell of batches that did not survive. */
-    enum stele_err err = drop_snapshots_after(rec, base_offset);
-    if (err == STELE_OK)
-        err = stele_recovery_state_at(rec, log->producers, base_offset);
+    enum stele_err err = stele_recovery_state_at(rec, log->producers, base_offset);
     if (err != STELE_OK)
         return err;
     stele_epoch_cache_truncate_from_end(&log->epochs, base_offset);
     rec->last_epoch = stele_epoch_cache_latest(&log->epochs);
     rec->end = base_offset;
-    for (int at = first; at < log->segment_count && !is_cut; at++) {
+    for (int at = first; at < log->segment_count && !is_cut; at += join != JOIN_GONE) {
+        join = JOIN_ON;
         if (log->segments[at]->base_offset != rec->end)
-            err = join_segment(rec, at, &is_cut);
-        if (err == STELE_OK && !is_cut && at > first)
+            err = join_segment(rec, at, &join);
+        if (err != STELE_OK || join == JOIN_CUT || join == JOIN_AGAIN)
+            break;
+        if (join == JOIN_GONE)
+            continue;
+        if (at > first)
             err = stele_log__write_snapshot(log, log->segments[at]->base_offset, false);
-        if (err == STELE_OK && !is_cut)
+        if (err == STELE_OK)
             err = scan_main(rec, at, &is_cut);
         if (err != STELE_OK)
             return err;
     }
+    *out_again = join == JOIN_AGAIN;
+    if (*out_again)
+        log->damaged_count = damaged_count;
+    return err;
+}
+
+enum stele_err stele_recovery_scan_from(struct stele_recovery *rec, int first)
+{
+    struct stele_log *log = rec->log;
+    bool again = true;
+    /* Later snapshots and epochs may tell of batches that did not survive. */
+    enum stele_err err = drop_snapshots_after(rec, log->segments[first]->base_offset);
+    while (err == STELE_OK && again)
+        err = scan_segments(rec, first, &again);
+    if (err != STELE_OK)
+        return err;
     for (int at = first; at < log->segment_count - 1; at++) {
         err = stele_segment_seal(log->segments[at]);
         if (err != STELE_OK)

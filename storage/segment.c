@@ -127,8 +127,12 @@ enum stele_err stele_segment_create(struct stele_env *env, struct stele_file_cac
         err = stele_cached_file_new(env, cache, path, &seg->file);
     if (err == STELE_OK)
         err = set_up_indexes(seg, cache, config, true);
-    if (err == STELE_OK)
+    if (err == STELE_OK) {
         err = create_log_file(seg, path, config);
+        /* A file without room for its preallocation must not be met as a segment later. */
+        if (err != STELE_OK && delete_stale(env, dir, base_offset) != STELE_OK)
+            err = STELE_IO;
+    }
     if (err != STELE_OK) {
         stele_segment_free(seg);
         return err;
@@ -472,10 +476,11 @@ enum stele_err stele_segment_truncate(struct stele_segment *seg, int64_t offset)
     enum stele_err err = stele_segment_activate(seg);
     if (err == STELE_OK)
         err = stele_segment_find(seg, offset, &pos, &header);
-    if (err == STELE_END) {
+    if (err == STELE_END)
         pos = seg->bytes;
+    /* All that lies before damage is below `offset`, and nothing behind it is wanted. */
+    if (err == STELE_END || err == STELE_CORRUPT)
         err = STELE_OK;
-    }
     if (err == STELE_OK)
         err = stele_segment_activate(seg); /* find may have healed */
     if (err == STELE_OK)
