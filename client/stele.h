@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-#define STELE_API __attribute__((visibility("default")))
+#define STELE_EXPORT __attribute__((visibility("default")))
 
 /** What went wrong: `code` is Kafka's error number, or one from 1000 up that arose here; 0 is success. */
 struct stele_result {
@@ -36,14 +36,14 @@ struct stele_setting {
 
 /** A client that will talk to "HOST:PORT[,HOST:PORT...]". Nothing is sent yet. NULL on failure with *result set (result
  * may be NULL). */
-STELE_API struct stele_client *stele_client_new(const char *bootstrap, const struct stele_setting *settings,
-                                                struct stele_result *result);
+STELE_EXPORT struct stele_client *stele_client_new(const char *bootstrap, const struct stele_setting *settings,
+                                                   struct stele_result *result);
 /** Frees the client; its producers and consumers must be freed before. NULL is fine. */
-STELE_API void stele_client_free(struct stele_client *client);
+STELE_EXPORT void stele_client_free(struct stele_client *client);
 /** Does what is to do; waits up to wait_ms for something to happen. Returns the number of callbacks made. */
-STELE_API int stele_client_poll(struct stele_client *client, int wait_ms);
+STELE_EXPORT int stele_client_poll(struct stele_client *client, int wait_ms);
 /** The version text of the library, for instance "0.1.0". */
-STELE_API const char *stele_version(void);
+STELE_EXPORT const char *stele_version(void);
 
 /* Admin: each call polls until it is answered or request.timeout.ms passed. */
 
@@ -54,14 +54,14 @@ struct stele_topic_info {
     bool is_internal;
 };
 
-STELE_API struct stele_result stele_topic_create(struct stele_client *client, const char *topic, int32_t partitions,
-                                                 const struct stele_setting *settings);
+STELE_EXPORT struct stele_result stele_topic_create(struct stele_client *client, const char *topic, int32_t partitions,
+                                                    const struct stele_setting *settings);
 /** `each` is called for every topic in name order. */
-STELE_API struct stele_result stele_topic_list(struct stele_client *client,
-                                               void (*each)(void *arg, const struct stele_topic_info *info), void *arg);
+STELE_EXPORT struct stele_result
+stele_topic_list(struct stele_client *client, void (*each)(void *arg, const struct stele_topic_info *info), void *arg);
 /** STELE_OFFSET_ values or a time: the offset of the first record at or after it; -1 when there is none. */
-STELE_API struct stele_result stele_offset_at(struct stele_client *client, const char *topic, int32_t partition,
-                                              int64_t time_ms, int64_t *out_offset);
+STELE_EXPORT struct stele_result stele_offset_at(struct stele_client *client, const char *topic, int32_t partition,
+                                                 int64_t time_ms, int64_t *out_offset);
 
 enum { STELE_OFFSET_LATEST = -1, STELE_OFFSET_EARLIEST = -2, STELE_OFFSET_MAX_TIMESTAMP = -3 };
 
@@ -92,20 +92,20 @@ struct stele_delivery {
 
 /** Settings: acks (all), linger.ms (5), batch.size (16384), compression.type (none), delivery.timeout.ms (120000),
  * buffer.memory (33554432), max.in.flight.requests.per.connection (5). */
-STELE_API struct stele_producer *stele_producer_new(struct stele_client *client, const char *topic,
-                                                    const struct stele_setting *settings,
-                                                    void (*delivered)(void *arg, const struct stele_delivery *delivery),
-                                                    void *arg, struct stele_result *result);
+STELE_EXPORT struct stele_producer *
+stele_producer_new(struct stele_client *client, const char *topic, const struct stele_setting *settings,
+                   void (*delivered)(void *arg, const struct stele_delivery *delivery), void *arg,
+                   struct stele_result *result);
 /** Copies the record into a batch. code 1002 and is_retriable when buffer.memory is reached: poll, then try again. */
-STELE_API struct stele_result stele_producer_send(struct stele_producer *producer, const struct stele_message *message,
-                                                  uint64_t tag);
+STELE_EXPORT struct stele_result stele_producer_send(struct stele_producer *producer,
+                                                     const struct stele_message *message, uint64_t tag);
 /** Polls until every record is delivered or failed, at most wait_ms (-1: as long as it takes). Code 7 when time ran
  * out. */
-STELE_API struct stele_result stele_producer_flush(struct stele_producer *producer, int wait_ms);
+STELE_EXPORT struct stele_result stele_producer_flush(struct stele_producer *producer, int wait_ms);
 /** Records not yet delivered. */
-STELE_API size_t stele_producer_pending(const struct stele_producer *producer);
+STELE_EXPORT size_t stele_producer_pending(const struct stele_producer *producer);
 /** Drops what is pending (its deliveries are not called). */
-STELE_API void stele_producer_free(struct stele_producer *producer);
+STELE_EXPORT void stele_producer_free(struct stele_producer *producer);
 
 /** A record as a consumer sees it; borrowed until the next call on the consumer. */
 struct stele_record_view {
@@ -120,16 +120,18 @@ struct stele_record_view {
 
 /** A consumer of one topic by assignment. Settings: fetch.min.bytes (1), fetch.max.wait.ms (500), fetch.max.bytes
  * (52428800), max.partition.fetch.bytes (1048576), check.crcs (true), isolation.level (read_uncommitted). */
-STELE_API struct stele_consumer *stele_consumer_new(struct stele_client *client, const char *topic,
-                                                    const struct stele_setting *settings, struct stele_result *result);
+STELE_EXPORT struct stele_consumer *stele_consumer_new(struct stele_client *client, const char *topic,
+                                                       const struct stele_setting *settings,
+                                                       struct stele_result *result);
 /** Reads `partition` from `offset` on. */
-STELE_API struct stele_result stele_consumer_assign(struct stele_consumer *consumer, int32_t partition, int64_t offset);
+STELE_EXPORT struct stele_result stele_consumer_assign(struct stele_consumer *consumer, int32_t partition,
+                                                       int64_t offset);
 /** The next record, waiting up to wait_ms. Code 7: none came in time. Records of one partition come in offset order. */
-STELE_API struct stele_result stele_consumer_next(struct stele_consumer *consumer, int wait_ms,
-                                                  struct stele_record_view *out_record);
-STELE_API bool stele_record_view_header(const struct stele_record_view *record, size_t index, const char **out_key,
-                                        size_t *out_key_bytes, const void **out_value, size_t *out_value_bytes);
-STELE_API void stele_consumer_free(struct stele_consumer *consumer);
+STELE_EXPORT struct stele_result stele_consumer_next(struct stele_consumer *consumer, int wait_ms,
+                                                     struct stele_record_view *out_record);
+STELE_EXPORT bool stele_record_view_header(const struct stele_record_view *record, size_t index, const char **out_key,
+                                           size_t *out_key_bytes, const void **out_value, size_t *out_value_bytes);
+STELE_EXPORT void stele_consumer_free(struct stele_consumer *consumer);
 
 #ifdef __cplusplus
 }

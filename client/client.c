@@ -1,0 +1,498 @@
+/* A client and its connections: requests leave in order, answers come in the same order, so the first waiting call is
+ * answered next.
+ *
+ * States of a link: idle (conn NULL) -> connecting -> hello sent -> ready -> idle (closed; calls that were sent fail
+ * with CLOSED, the others wait). */
+#include "client/client_internal.h"
+
+#include "base/check.h"
+#include "proto/frame.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { FRAME_BYTES_MAX = 1 << 30, ARENA_BYTES_MAX = 256 << 20 };
+
+static const struct stele_setting_row rows[] = {
+#define INT_ROW(name_, default_, min_, max_, unit_, doc_)                                                              \
+    {                                                                                                                  \
+        .name = (name_), .type = STELE_SETTING_INT, .default_text = (default_), .min = (min_), .max = (max_),          \
+        .unit = STELE_UNIT_##unit_, .doc = (doc_)                                                                      \
+    }
+    {.name = "client.id", .type = STELE_SETTING_STRING, .default_text = "stele", .doc = "Name told to the node."},
+    INT_ROW("request.timeout.ms", "30000", 1, INT32_MAX, MS, "Time for an answer."),
+    {.name = "acks",
+     .type = STELE_SETTING_ENUM,
+     .default_text = "all",
+     .choices = "all,-1,0,1",
+     .doc = "Who must have a record before it is acknowledged."},
+    INT_ROW("linger.ms", "5", 0, INT32_MAX, MS, "Time for which a batch waits for more records."),
+    INT_ROW("batch.size", "16384", 0, 1 << 30, BYTES, "Bytes from which a batch is sent at once."),
+    {.name = "compression.type",
+     .type = STELE_SETTING_ENUM,
+     .default_text = "none",
+     .choices = "none,gzip,snappy,lz4,zstd",
+     .doc = "Codec of batches."},
+    INT_ROW("delivery.timeout.ms", "120000", 1, INT32_MAX, MS, "Time from send to delivery or failure."),
+    INT_ROW("buffer.memory", "33554432", 1024, INT64_MAX, BYTES, "Memory for records not yet delivered."),
+    INT_ROW("max.in.flight.requests.per.connection", "5", 1, 1000, COUNT,
+            "Requests that wait for an answer at the same time."),
+    INT_ROW("fetch.min.bytes", "1", 0, INT32_MAX, BYTES, "Bytes that a fetch waits for."),
+    INT_ROW("fetch.max.wait.ms", "500", 0, INT32_MAX, MS, "Time for which a fetch waits."),
+    INT_ROW("fetch.max.bytes", "52428800", 1, INT32_MAX, BYTES, "Most bytes of an answer to a fetch."),
+    INT_ROW("max.partition.fetch.bytes", "1048576", 1, INT32_MAX, BYTES, "Most bytes of one partition in it."),
+    {.name = "check.crcs",
+     .type = STELE_SETTING_BOOL,
+     .default_text = "true",
+     .doc = "Verify the checksum of every batch read."},
+    {.name = "isolation.level",
+     .type = STELE_SETTING_ENUM,
+     .default_text = "read_uncommitted",
+     .choices = "read_uncommitted,read_committed",
+     .doc = "Which records a consumer sees."},
+#undef INT_ROW
+};
+
+const char *stele_version(void)
+{
+    return STELE_VERSION;
+}
+
+int64_t stele_client__now_ms(const struct stele_client *client)
+{
+    return stele_env_mono_ms(client->env);
+}
+
+bool stele_client__may_retry(enum stele_err err)
+{
+    enum stele_err_class class_ = stele_err_class(err);
+    return class_ == STELE_CLASS_RETRIABLE || class_ == STELE_CLASS_FENCED;
+}
+
+struct stele_result stele_client__result(enum stele_err err, const char *text)
+{
+    struct stele_result result = {.code = (int)err, .is_retriable = stele_client__may_retry(err)};
+    if (err != STELE_OK)
+        (void)snprintf(result.text, sizeof(result.text), "%s",
+                       text == NULL || text[0] == 0 ? stele_err_text(err) : text);
+    return result;
+}
+
+static enum stele_err set_all(struct stele_settings *set, const struct stele_setting *settings,
+                              struct stele_error *error)
+{
+    for (; settings != NULL && settings->name != NULL; settings++) {
+        enum stele_err err = stele_settings_set(set, settings->name, settings->value, "call", error);
+        if (err != STELE_OK)
+            return err;
+    }
+    return STELE_OK;
+}
+
+enum stele_err stele_client__settings(struct stele_client *client, const struct stele_setting *settings,
+                                      struct stele_settings **out, struct stele_error *error)
+{
+    struct stele_settings *set = NULL;
+    enum stele_err err = stele_settings_overlay(client->settings, NULL, NULL, 0, &set, error);
+    if (err == STELE_OK)
+        err = set_all(set, settings, error);
+    if (err != STELE_OK)
+        stele_settings_free(set);
+    else
+        *out = set;
+    return err;
+}
+
+/* Links */
+
+static const struct stele_conn_handler link_handler;
+
+static void drop_incoming(struct stele_link *link)
+{
+    stele_buf_unref(link->incoming);
+    link->incoming = NULL;
+    link->head_bytes = 0;
+}
+
+static void finish_call(struct stele_call *call, enum stele_err err, const struct stele_response *response,
+                        struct stele_buf *frame, const uint8_t *records, size_t records_bytes)
+{
+    stele_list_remove(&call->link);
+    stele_buf_unref(call->frame);
+    stele_buf_unref(call->records);
+    call->frame = call->records = NULL;
+    call->done(call, err, response, frame, records, records_bytes);
+}
+
+/* The connection is gone: what was sent has an unknown fate, what was not waits for the next one. */
+static void link_down(struct stele_link *link, enum stele_err why)
+{
+    link->conn = NULL;
+    link->is_ready = false;
+    link->retry_ms = stele_client__now_ms(link->client) + STELE_RETRY_BACKOFF_MS;
+    drop_incoming(link);
+    stele_list_remove(&link->hello.link);
+    stele_buf_unref(link->hello.frame);
+    link->hello.frame = NULL;
+    while (!stele_list_is_empty(&link->calls)) {
+        struct stele_call *call = STELE_CONTAINER_OF(link->calls.next, struct stele_call, link);
+        if (!call->is_sent)
+            break;
+        finish_call(call, why == STELE_OK ? STELE_CLOSED : why, NULL, NULL, NULL, 0);
+    }
+}
+
+static void drop_link(struct stele_link *link, enum stele_err why)
+{
+    if (link->conn != NULL)
+        link->client->driver->net->ops->close(link->conn, false);
+    link_down(link, why);
+}
+
+static enum stele_err send_call(struct stele_link *link, struct stele_call *call)
+{
+    struct stele_piece pieces[2] = {{.buf = call->frame, .at = call->frame->bytes, .bytes = call->frame->count}};
+    int count = 1;
+    if (call->records != NULL)
+        pieces[count++] =
+            (struct stele_piece){.buf = call->records, .at = call->records->bytes, .bytes = call->records->count};
+    call->is_sent = true;
+    return link->client->driver->net->ops->send(link->conn, pieces, count);
+}
+
+static void send_waiting(struct stele_link *link)
+{
+    for (struct stele_list *at = link->calls.next; at != &link->calls && link->is_ready; at = at->next) {
+        struct stele_call *call = STELE_CONTAINER_OF(at, struct stele_call, link);
+        if (call->is_sent)
+            continue;
+        enum stele_err err = send_call(link, call);
+        if (err != STELE_OK) {
+            drop_link(link, err);
+            return;
+        }
+    }
+}
+
+static void hello_done(struct stele_call *call, enum stele_err err, const struct stele_response *response,
+                       struct stele_buf *frame, const uint8_t *records, size_t records_bytes)
+{
+    struct stele_link *link = STELE_CONTAINER_OF(call, struct stele_link, hello);
+    (void)frame;
+    (void)records;
+    (void)records_bytes;
+    if (err == STELE_OK && response->header.api == STELE_API_HELLO && response->body.hello.err == STELE_OK) {
+        link->is_ready = true;
+        send_waiting(link);
+        return;
+    }
+    drop_link(link, err == STELE_OK ? STELE_UNSUPPORTED_VERSION : err);
+}
+
+static enum stele_err encode(struct stele_client *client, struct stele_call *call, struct stele_request *request,
+                             size_t records_bytes)
+{
+    call->correlation_id = client->next_correlation_id++;
+    call->is_sent = false;
+    request->header.version = 1;
+    request->header.correlation_id = call->correlation_id;
+    request->header.client_id = stele_settings_text(client->settings, "client.id");
+    enum stele_err err = stele_request_encode(&client->arena, request, records_bytes, &call->frame);
+    stele_arena_reset(&client->arena);
+    return err;
+}
+
+static void say_hello(struct stele_link *link)
+{
+    static const struct stele_api_range apis[] = {
+#define STELE_API(key, name, stem, version_min, version_max) {(key), (version_min), (version_max)},
+#include "proto/api.def"
+#undef STELE_API
+    };
+    struct stele_request request = {.header.api = STELE_API_HELLO,
+                                    .body.hello = {.software_name = "libstele",
+                                                   .software_version = STELE_VERSION,
+                                                   .node_id = -1,
+                                                   .cluster_id = "",
+                                                   .apis = apis,
+                                                   .api_count = STELE_ARRAY_LEN(apis)}};
+    link->hello.done = hello_done;
+    enum stele_err err = encode(link->client, &link->hello, &request, 0);
+    if (err == STELE_OK) {
+        /* In front: its answer is the first to come. */
+        link->hello.link.next = link->calls.next;
+        link->hello.link.prev = &link->calls;
+        link->calls.next->prev = &link->hello.link;
+        link->calls.next = &link->hello.link;
+        link->hello.deadline_ms =
+            stele_client__now_ms(link->client) + stele_settings_int(link->client->settings, "request.timeout.ms");
+        err = send_call(link, &link->hello);
+    }
+    if (err != STELE_OK)
+        drop_link(link, err);
+}
+
+static void on_opened(void *arg, enum stele_err err)
+{
+    struct stele_link *link = arg;
+    if (err == STELE_OK)
+        say_hello(link);
+    else
+        link_down(link, err);
+}
+
+static void on_closed(void *arg, enum stele_err why)
+{
+    link_down(arg, why);
+}
+
+static void on_sent(void *arg, size_t queued_bytes)
+{
+    (void)arg;
+    (void)queued_bytes;
+}
+
+static void on_space(void *arg, uint8_t **out_at, size_t *out_bytes)
+{
+    struct stele_link *link = arg;
+    if (link->incoming == NULL) {
+        *out_at = link->head + link->head_bytes;
+        *out_bytes = sizeof(link->head) - link->head_bytes;
+        return;
+    }
+    *out_at = link->incoming->bytes + link->incoming->count;
+    *out_bytes = link->incoming->capacity - link->incoming->count;
+}
+
+static void take_frame(struct stele_link *link)
+{
+    struct stele_client *client = link->client;
+    struct stele_buf *frame = link->incoming;
+    struct stele_response response;
+    link->incoming = NULL;
+    link->head_bytes = 0;
+    enum stele_err err = stele_response_decode(&client->arena, frame->bytes, link->message_bytes, &response);
+    struct stele_call *call =
+        stele_list_is_empty(&link->calls) ? NULL : STELE_CONTAINER_OF(link->calls.next, struct stele_call, link);
+    if (err == STELE_OK && (call == NULL || !call->is_sent || call->correlation_id != response.header.correlation_id))
+        err = STELE_MALFORMED;
+    if (err == STELE_OK) {
+        /* The handler may start calls, which use the arena: the answer keeps its own. */
+        struct stele_arena kept = client->arena;
+        stele_arena_init(&client->arena, client->env->mem, STELE_MEM_CLIENT, ARENA_BYTES_MAX);
+        finish_call(call, STELE_OK, &response, frame, frame->bytes + link->message_bytes,
+                    frame->count - link->message_bytes);
+        stele_arena_deinit(&kept);
+    } else {
+        stele_arena_reset(&client->arena);
+        drop_link(link, err);
+    }
+    stele_buf_unref(frame);
+}
+
+static void on_received(void *arg, size_t count)
+{
+    struct stele_link *link = arg;
+    struct stele_frame_header header;
+    if (link->incoming != NULL) {
+        link->incoming->count += count;
+        if (link->incoming->count == link->incoming->capacity)
+            take_frame(link);
+        return;
+    }
+    link->head_bytes += count;
+    if (link->head_bytes < sizeof(link->head))
+        return;
+    enum stele_err err = stele_frame_header_read(link->head, FRAME_BYTES_MAX, &header);
+    if (err == STELE_OK) {
+        link->message_bytes = header.message_bytes;
+        link->incoming = stele_buf_new(link->client->env->mem, STELE_MEM_CLIENT, header.frame_bytes - 4);
+        err = link->incoming == NULL ? STELE_NO_MEMORY : STELE_OK;
+    }
+    if (err != STELE_OK)
+        drop_link(link, err);
+    else if (link->incoming->capacity == 0)
+        take_frame(link);
+}
+
+static const struct stele_conn_handler link_handler = {
+    .opened = on_opened, .space = on_space, .received = on_received, .sent = on_sent, .closed = on_closed};
+
+/* The next address of the bootstrap list. */
+static void next_address(struct stele_link *link, char *out_address, size_t bytes)
+{
+    const char *at = link->client->bootstrap;
+    int count = 1, wanted;
+    for (const char *comma = at; (comma = strchr(comma, ',')) != NULL; comma++)
+        count++;
+    wanted = link->address_at++ % count;
+    for (; wanted > 0; wanted--)
+        at = strchr(at, ',') + 1;
+    (void)snprintf(out_address, bytes, "%.*s", (int)strcspn(at, ","), at);
+}
+
+static void connect_when_needed(struct stele_link *link, int64_t now_ms)
+{
+    char address[300];
+    if (link->conn != NULL || stele_list_is_empty(&link->calls) || now_ms < link->retry_ms)
+        return;
+    next_address(link, address, sizeof(address));
+    enum stele_err err =
+        link->client->driver->net->ops->connect(link->client->driver->net, address, &link_handler, link, &link->conn);
+    if (err != STELE_OK)
+        link_down(link, err);
+}
+
+/* A sent call that is late closes the connection: its answer would be taken for the next one's. */
+static void expire_calls(struct stele_link *link, int64_t now_ms)
+{
+    for (struct stele_list *at = link->calls.next; at != &link->calls; at = at->next) {
+        struct stele_call *call = STELE_CONTAINER_OF(at, struct stele_call, link);
+        if (call->deadline_ms > now_ms)
+            continue;
+        if (call->is_sent) {
+            drop_link(link, STELE_REQUEST_TIMED_OUT);
+        } else {
+            finish_call(call, STELE_REQUEST_TIMED_OUT, NULL, NULL, NULL, 0);
+        }
+        return;
+    }
+}
+
+static int64_t link_deadline(const struct stele_link *link)
+{
+    int64_t deadline = INT64_MAX;
+    for (const struct stele_list *at = link->calls.next; at != &link->calls; at = at->next) {
+        const struct stele_call *call =
+            (const struct stele_call *)(const void *)((const char *)at - offsetof(struct stele_call, link));
+        deadline = stele_min_i64(deadline, call->deadline_ms);
+    }
+    if (link->conn == NULL && !stele_list_is_empty(&link->calls))
+        deadline = stele_min_i64(deadline, link->retry_ms);
+    return deadline;
+}
+
+enum stele_err stele_client__call(struct stele_client *client, enum stele_purpose purpose, struct stele_call *call,
+                                  struct stele_request *request, struct stele_buf *records)
+{
+    struct stele_link *link = &client->links[purpose];
+    enum stele_err err = encode(client, call, request, records == NULL ? 0 : records->count);
+    if (err != STELE_OK)
+        return err;
+    call->records = records == NULL ? NULL : stele_buf_ref(records);
+    call->deadline_ms = stele_client__now_ms(client) + stele_settings_int(client->settings, "request.timeout.ms");
+    stele_list_push(&link->calls, &call->link);
+    connect_when_needed(link, stele_client__now_ms(client));
+    send_waiting(link);
+    return STELE_OK;
+}
+
+void stele_client__cancel(struct stele_client *client, enum stele_purpose purpose, struct stele_call *call)
+{
+    if (call->frame == NULL)
+        return;
+    bool was_sent = call->is_sent;
+    stele_list_remove(&call->link);
+    stele_buf_unref(call->frame);
+    stele_buf_unref(call->records);
+    call->frame = call->records = NULL;
+    if (was_sent)
+        drop_link(&client->links[purpose], STELE_CANCELLED);
+}
+
+/* The client */
+
+static struct stele_client_part *part_of(struct stele_list *link)
+{
+    return STELE_CONTAINER_OF(link, struct stele_client_part, link);
+}
+
+static void tick(struct stele_client *client)
+{
+    int64_t now_ms = stele_client__now_ms(client);
+    for (int i = 0; i < STELE_PURPOSE_COUNT; i++) {
+        expire_calls(&client->links[i], now_ms);
+        connect_when_needed(&client->links[i], now_ms);
+    }
+    for (struct stele_list *at = client->producers.next; at != &client->producers; at = at->next)
+        part_of(at)->tick(part_of(at), now_ms);
+    for (struct stele_list *at = client->consumers.next; at != &client->consumers; at = at->next)
+        part_of(at)->tick(part_of(at), now_ms);
+}
+
+static int64_t client_deadline(struct stele_client *client)
+{
+    int64_t deadline = INT64_MAX;
+    for (int i = 0; i < STELE_PURPOSE_COUNT; i++)
+        deadline = stele_min_i64(deadline, link_deadline(&client->links[i]));
+    for (struct stele_list *at = client->producers.next; at != &client->producers; at = at->next)
+        deadline = stele_min_i64(deadline, part_of(at)->deadline(part_of(at)));
+    for (struct stele_list *at = client->consumers.next; at != &client->consumers; at = at->next)
+        deadline = stele_min_i64(deadline, part_of(at)->deadline(part_of(at)));
+    return deadline;
+}
+
+int stele_client_poll(struct stele_client *client, int wait_ms)
+{
+    int64_t until = stele_client__now_ms(client) + wait_ms;
+    client->callbacks = 0;
+    tick(client);
+    client->driver->wait(client->driver, stele_min_i64(until, client_deadline(client)));
+    tick(client);
+    return client->callbacks;
+}
+
+enum stele_err stele_client__new(struct stele_client_driver *driver, const char *bootstrap,
+                                 const struct stele_setting *settings, struct stele_client **out_client,
+                                 struct stele_error *error)
+{
+    struct stele_mem *mem = driver->env->mem;
+    struct stele_client *client = stele_mem_alloc(mem, STELE_MEM_CLIENT, sizeof(*client));
+    if (client == NULL)
+        return stele_error_set(error, STELE_NO_MEMORY, "out of memory");
+    client->env = driver->env;
+    client->driver = driver;
+    client->next_correlation_id = 1;
+    stele_arena_init(&client->arena, mem, STELE_MEM_CLIENT, ARENA_BYTES_MAX);
+    stele_list_init(&client->producers);
+    stele_list_init(&client->consumers);
+    for (int i = 0; i < STELE_PURPOSE_COUNT; i++) {
+        client->links[i].client = client;
+        client->links[i].purpose = (enum stele_purpose)i;
+        stele_list_init(&client->links[i].calls);
+        stele_list_init(&client->links[i].hello.link);
+    }
+    client->bootstrap = stele_mem_string(mem, STELE_MEM_CLIENT, bootstrap);
+    client->settings = stele_settings_new(mem, rows, (int)STELE_ARRAY_LEN(rows));
+    enum stele_err err = client->bootstrap == NULL || client->settings == NULL
+                             ? stele_error_set(error, STELE_NO_MEMORY, "out of memory")
+                             : set_all(client->settings, settings, error);
+    if (err != STELE_OK) {
+        stele_mem_free(mem, client->bootstrap);
+        stele_settings_free(client->settings);
+        stele_mem_free(mem, client);
+        return err;
+    }
+    *out_client = client;
+    return STELE_OK;
+}
+
+void stele_client_free(struct stele_client *client)
+{
+    if (client == NULL)
+        return;
+    STELE_ASSERT(stele_list_is_empty(&client->producers));
+    STELE_ASSERT(stele_list_is_empty(&client->consumers));
+    struct stele_mem *mem = client->env->mem;
+    struct stele_client_driver *driver = client->driver;
+    for (int i = 0; i < STELE_PURPOSE_COUNT; i++) {
+        if (client->links[i].conn != NULL)
+            drop_link(&client->links[i], STELE_CANCELLED);
+        STELE_ASSERT(stele_list_is_empty(&client->links[i].calls));
+    }
+    stele_arena_deinit(&client->arena);
+    stele_settings_free(client->settings);
+    stele_mem_free(mem, client->bootstrap);
+    stele_mem_free(mem, client);
+    driver->free(driver);
+}

@@ -1,0 +1,103 @@
+/* The inside of libstele: a client over an env and a net, which the host (or a simulator) hands it. */
+#ifndef STELE_CLIENT_CLIENT_INTERNAL_H
+#define STELE_CLIENT_CLIENT_INTERNAL_H
+
+#include "base/env.h"
+#include "base/list.h"
+#include "base/net.h"
+#include "base/settings.h"
+#include "client/stele.h"
+#include "proto/codec.h"
+
+/** Waits until something happened or until_ms (monotonic) passed, and runs the net's handlers. Owned by the client. */
+struct stele_client_driver {
+    void (*wait)(struct stele_client_driver *driver, int64_t until_ms);
+    void (*free)(struct stele_client_driver *driver);
+    struct stele_env *env;
+    struct stele_net *net;
+};
+
+/** The constructor behind stele_client_new; the driver is the client's on success. */
+STELE_MUST_CHECK enum stele_err stele_client__new(struct stele_client_driver *driver, const char *bootstrap,
+                                                  const struct stele_setting *settings,
+                                                  struct stele_client **out_client, struct stele_error *error);
+
+/* What a connection is for; each purpose has one of its own, so that a parked fetch delays no produce. */
+enum stele_purpose { STELE_FOR_CONTROL, STELE_FOR_PRODUCE, STELE_FOR_FETCH, STELE_PURPOSE_COUNT };
+
+struct stele_call;
+/** `response` is NULL unless err is OK. Record bytes lie in `frame` from `records` on; ref it to keep them. */
+typedef void (*stele_call_done)(struct stele_call *call, enum stele_err err, const struct stele_response *response,
+                                struct stele_buf *frame, const uint8_t *records, size_t records_bytes);
+
+/** One request under way; embedded in what waits for it. */
+struct stele_call {
+    struct stele_list link;
+    uint64_t correlation_id;
+    int64_t deadline_ms;
+    struct stele_buf *frame;   /* header and message; the call's */
+    struct stele_buf *records; /* or NULL; a reference of the call's */
+    bool is_sent;
+    stele_call_done done;
+};
+
+struct stele_link {
+    struct stele_client *client;
+    enum stele_purpose purpose;
+    struct stele_conn *conn; /* NULL: not connected */
+    bool is_ready;           /* hello was answered */
+    int64_t retry_ms;        /* no new connection before */
+    int address_at;          /* of the bootstrap list: the next to try */
+    struct stele_list calls; /* sent ones first, in order; then those that wait */
+    struct stele_call hello;
+    uint8_t head[8];
+    size_t head_bytes;
+    struct stele_buf *incoming;
+    uint32_t message_bytes;
+};
+
+struct stele_client {
+    struct stele_client_driver *driver;
+    struct stele_env *env;
+    struct stele_settings *settings;
+    char *bootstrap;
+    struct stele_link links[STELE_PURPOSE_COUNT];
+    struct stele_arena arena; /* scratch of encoding and decoding */
+    uint64_t next_correlation_id;
+    struct stele_list producers, consumers; /* of struct stele_client_part */
+    int callbacks;
+};
+
+/** What a producer or consumer is to its client. */
+struct stele_client_part {
+    struct stele_list link;
+    void (*tick)(struct stele_client_part *part, int64_t now_ms);
+    int64_t (*deadline)(const struct stele_client_part *part);
+};
+
+/** Queues a request; `call->done` is called exactly once, from poll, unless cancelled. Errors: NO_MEMORY. */
+STELE_MUST_CHECK enum stele_err stele_client__call(struct stele_client *client, enum stele_purpose purpose,
+                                                   struct stele_call *call, struct stele_request *request,
+                                                   struct stele_buf *records);
+/** Forgets a call: `done` is not called any more. A sent one closes its connection, since its answer would come. */
+void stele_client__cancel(struct stele_client *client, enum stele_purpose purpose, struct stele_call *call);
+int64_t stele_client__now_ms(const struct stele_client *client);
+struct stele_result stele_client__result(enum stele_err err, const char *text);
+/** Topic id and partition count, asking the node. Polls. */
+STELE_MUST_CHECK enum stele_err stele_client__topic(struct stele_client *client, const char *topic,
+                                                    struct stele_uuid *out_topic_id, int32_t *out_partitions,
+                                                    struct stele_error *error);
+/** A settings set of the client's table with the client's values and `settings` laid over. */
+STELE_MUST_CHECK enum stele_err stele_client__settings(struct stele_client *client,
+                                                       const struct stele_setting *settings,
+                                                       struct stele_settings **out, struct stele_error *error);
+
+enum { STELE_RETRY_BACKOFF_MS = 100 };
+/** The one place that decides on a retry: by the error's class only. */
+bool stele_client__may_retry(enum stele_err err);
+
+/** Kafka's murmur2 of a key and the partition it gives. */
+uint32_t stele_murmur2(const void *bytes, size_t count);
+int32_t stele_partition_of_key(const void *key, size_t bytes, int32_t partitions);
+
+#endif
