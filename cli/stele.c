@@ -14,6 +14,9 @@ struct command {
 };
 
 static const struct command commands[] = {
+    {"topic", stele_cmd_topic, "create and list topics"},
+    {"produce", stele_cmd_produce, "send lines as records"},
+    {"consume", stele_cmd_consume, "print records"},
     {NULL, NULL, NULL}, /* ends the table */
 };
 
