@@ -17,6 +17,7 @@ static const struct command commands[] = {
     {"topic", stele_cmd_topic, "create and list topics"},
     {"produce", stele_cmd_produce, "send lines as records"},
     {"consume", stele_cmd_consume, "print records"},
+    {"dump", stele_cmd_dump, "print or verify the files of a log"},
     {NULL, NULL, NULL}, /* ends the table */
 };
 
