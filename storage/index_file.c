@@ -231,6 +231,7 @@ enum stele_err stele_index__keep(struct stele_index *index, int64_t count)
     if (err != STELE_OK)
         return err;
     STELE_ASSERT(count <= index->count);
+    index->is_cut_due = index->is_cut_due || count < index->written;
     index->count = count;
     index->written = stele_min_i64(index->written, count);
     return STELE_OK;
@@ -240,6 +241,7 @@ void stele_index_clear(struct stele_index *index)
 {
     unmap(index);
     index->is_active = true;
+    index->is_cut_due = true;
     index->exists = false; /* or so it may be: the next write makes the file when it is missing */
     index->count = 0;
     index->written = 0;
@@ -258,9 +260,11 @@ static enum stele_err create_file(struct stele_index *index)
     return STELE_OK;
 }
 
-static enum stele_err write_out(struct stele_index *index, bool cut)
+/* What was cut in memory is cut in the file with the next write, so that no flush makes it durable. */
+static enum stele_err write_out(struct stele_index *index, bool is_last)
 {
     struct stele_file *file = NULL;
+    bool cut = is_last || index->is_cut_due;
     enum stele_err err = index->exists ? STELE_OK : create_file(index);
     if (err == STELE_OK && index->written == index->count && !cut)
         return STELE_OK;
@@ -277,6 +281,8 @@ static enum stele_err write_out(struct stele_index *index, bool cut)
         err = file->vfs->ops->size(file, &bytes);
         if (err == STELE_OK && bytes != end)
             err = file->vfs->ops->truncate(file, end);
+        if (err == STELE_OK)
+            index->is_cut_due = false;
     }
     stele_cached_file_unpin(index->file);
     return err;

@@ -119,12 +119,11 @@ void stele_slice_release(struct stele_slice *slice)
 /* The first offset that the slice surely does not reach. */
 static enum stele_err upper_bound(struct stele_log *log, int at, const struct stele_slice *slice, int64_t *out_offset)
 {
-    struct stele_offset_entry entry;
-    enum stele_err err =
-        stele_offset_index_at_pos(&log->segments[at]->offsets, slice->pos + (int64_t)slice->bytes, &entry);
+    int64_t offset = 0;
+    enum stele_err err = stele_segment_offset_after(log->segments[at], slice->pos + (int64_t)slice->bytes, &offset);
     if (err != STELE_OK && err != STELE_END)
         return err;
-    *out_offset = err == STELE_OK               ? entry.offset
+    *out_offset = err == STELE_OK               ? offset
                   : at + 1 < log->segment_count ? log->segments[at + 1]->base_offset
                                                 : log->log_end_offset;
     return STELE_OK;

@@ -6,13 +6,14 @@
 
 static struct stele_offset_entry decode(const struct stele_index *index, const uint8_t *entry)
 {
-    return (struct stele_offset_entry){.offset = index->base_offset + stele_get_i32(entry),
-                                       .pos = stele_get_i32(entry + 4)};
+    /* Unsigned: damaged bytes become numbers beyond any segment, never negative ones. */
+    return (struct stele_offset_entry){.offset = index->base_offset + stele_get_u32(entry),
+                                       .pos = stele_get_u32(entry + 4)};
 }
 
 static int64_t offset_key(const struct stele_index *index, const uint8_t *entry)
 {
-    return index->base_offset + stele_get_i32(entry);
+    return index->base_offset + stele_get_u32(entry);
 }
 
 bool stele_offset_index_is_full(const struct stele_index *index)

@@ -31,6 +31,7 @@ struct stele_index {
     size_t mapped_bytes;
     struct stele_file_cache *cache; /* NULL: private use of a job */
     bool is_active, exists;
+    bool is_cut_due; /* active: the file may hold more than `written` entries */
     struct stele_list lru;
 };
 

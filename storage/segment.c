@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { WINDOW_BYTES = 4096 };
-
 static const char *const suffixes[4] = {".log", ".index", ".timeindex", ".txnindex"};
 
 void stele_segment_name(int64_t base_offset, const char *suffix, char out_name[STELE_SEGMENT_NAME_BYTES])
@@ -23,8 +21,8 @@ bool stele_segment_name_parse(const char *name, int64_t *out_base_offset, const 
             __builtin_add_overflow(value, (int64_t)(*at - '0'), &value))
             return false;
     }
-    if (*at != '.' || at - name < 20)
-        return false;
+    if (*at != '.' || at - name < 20 || value > INT64_MAX - UINT32_MAX)
+        return false; /* the last: base + relative offset must be a number, whatever an index says */
     *out_base_offset = value;
     *out_suffix = at;
     return true;
@@ -50,6 +48,7 @@ static struct stele_segment *new_segment(struct stele_env *env, char *dir, int64
     seg->offset_of_max_timestamp = base_offset;
     seg->first_timestamp = -1;
     seg->created_ms = stele_env_wall_ms(env);
+    seg->index_interval_bytes = config->index_interval_bytes;
     int64_t jitter = stele_min_i64(config->segment_jitter_ms, config->segment_ms);
     seg->jitter_ms = jitter <= 0 ? 0 : (int64_t)((env->ops->random(env) >> 1) % (uint64_t)jitter);
     return seg;
@@ -188,188 +187,13 @@ void stele_segment_free(struct stele_segment *seg)
     stele_mem_free(seg->env->mem, seg);
 }
 
-/* Headers one after another through a small window, so that a scan is not a call for each. */
-struct header_scan {
-    struct stele_segment *seg;
-    struct stele_file *file; /* pinned */
-    int64_t window_pos;
-    size_t window_bytes;
-    uint8_t window[WINDOW_BYTES];
-};
-
-static enum stele_err scan_begin(struct header_scan *scan, struct stele_segment *seg)
-{
-    scan->seg = seg;
-    scan->window_pos = 0;
-    scan->window_bytes = 0;
-    return stele_cached_file_pin(seg->file, &scan->file);
-}
-
-static void scan_end(struct header_scan *scan)
-{
-    stele_cached_file_unpin(scan->seg->file);
-}
-
-static enum stele_err scan_header(struct header_scan *scan, int64_t pos, struct stele_batch_header *out_header,
-                                  int64_t *out_bytes)
-{
-    int64_t left = scan->seg->bytes - pos;
-    if (left < STELE_BATCH_HEADER_BYTES)
-        return STELE_END;
-    if (pos < scan->window_pos || pos + STELE_BATCH_HEADER_BYTES > scan->window_pos + (int64_t)scan->window_bytes) {
-        size_t count = (size_t)stele_min_i64(left, WINDOW_BYTES);
-        enum stele_err err = stele_file_read(scan->file, scan->window, count, pos);
-        if (err != STELE_OK)
-            return err == STELE_END ? STELE_CORRUPT : err; /* the file is shorter than it was */
-        scan->window_pos = pos;
-        scan->window_bytes = count;
-    }
-    const uint8_t *at = scan->window + (pos - scan->window_pos);
-    int64_t bytes = stele_batch_size(at);
-    enum stele_err err = stele_batch_header_read(at, STELE_BATCH_HEADER_BYTES, out_header);
-    if (err != STELE_OK || bytes < STELE_BATCH_HEADER_BYTES || out_header->magic != STELE_BATCH_MAGIC ||
-        out_header->last_offset_delta < 0 || out_header->base_offset < scan->seg->base_offset)
-        return STELE_CORRUPT;
-    if (bytes > left)
-        return STELE_END;
-    *out_bytes = bytes;
-    return STELE_OK;
-}
-
-enum stele_err stele_segment_header_at(struct stele_segment *seg, int64_t pos, struct stele_batch_header *out_header,
-                                       int64_t *out_bytes)
-{
-    struct header_scan scan;
-    enum stele_err err = scan_begin(&scan, seg);
-    if (err != STELE_OK)
-        return err;
-    err = scan_header(&scan, pos, out_header, out_bytes);
-    scan_end(&scan);
-    return err;
-}
-
-/* Where a scan for `offset` may start. OK with *out_is_wrong when the entry does not point at its batch. */
-static enum stele_err start_of_scan(struct header_scan *scan, int64_t offset, int64_t *out_pos, bool *out_is_wrong)
-{
-    struct stele_segment *seg = scan->seg;
-    struct stele_offset_entry entry;
-    struct stele_batch_header header;
-    int64_t compared = 0, bytes = 0;
-    enum stele_err err = stele_offset_index_lookup(&seg->offsets, offset, &entry, &compared);
-    if (err != STELE_OK)
-        return err;
-    STELE_METRIC_ADD(seg->env->metrics, log_lookups, 1);
-    STELE_METRIC_ADD(seg->env->metrics, log_lookup_entries, compared);
-    *out_pos = entry.pos;
-    *out_is_wrong = false;
-    if (entry.pos == 0)
-        return STELE_OK;
-    err = scan_header(scan, entry.pos, &header, &bytes);
-    if (err == STELE_END || err == STELE_CORRUPT)
-        *out_is_wrong = true;
-    else if (err != STELE_OK)
-        return err;
-    else
-        *out_is_wrong = stele_batch_last_offset(&header) != entry.offset;
-    return STELE_OK;
-}
-
-static enum stele_err scan_for(struct header_scan *scan, int64_t offset, int64_t *inout_pos,
-                               struct stele_batch_header *out_header)
-{
-    int64_t bytes = 0, from = *inout_pos;
-    for (;;) {
-        enum stele_err err = scan_header(scan, *inout_pos, out_header, &bytes);
-        if (err != STELE_OK)
-            return err;
-        if (stele_batch_last_offset(out_header) >= offset) {
-            STELE_METRIC_ADD(scan->seg->env->metrics, log_lookup_bytes, *inout_pos - from);
-            return STELE_OK;
-        }
-        *inout_pos += bytes;
-    }
-}
-
-/* An index that pointed elsewhere is made anew on the spot (indexes are hints). */
-static enum stele_err heal(struct stele_segment *seg)
-{
-    struct stele_log_config config;
-    bool was_active = seg->offsets.is_active;
-    stele_log_config_default(&config);
-    config.segment_index_bytes = seg->offsets.capacity * STELE_OFFSET_ENTRY_BYTES;
-    enum stele_err err = stele_segment_rebuild_indexes(seg, &config);
-    if (err == STELE_OK && !was_active)
-        err = stele_segment_seal(seg);
-    STELE_METRIC_ADD(seg->env->metrics, log_index_rebuilds, 1);
-    stele_trace(seg->env, STELE_TRACE_LOG_INDEX_REBUILT, seg->dir, "it disagrees with the log", seg->base_offset, 0, 0);
-    return err;
-}
-
-enum stele_err stele_segment_find(struct stele_segment *seg, int64_t offset, int64_t *out_pos,
-                                  struct stele_batch_header *out_header)
-{
-    struct header_scan scan;
-    bool is_wrong = false;
-    int64_t pos = 0;
-    enum stele_err err = scan_begin(&scan, seg);
-    if (err != STELE_OK)
-        return err;
-    err = start_of_scan(&scan, offset, &pos, &is_wrong);
-    if (err == STELE_OK && is_wrong) {
-        err = heal(seg);
-        if (err == STELE_OK)
-            err = start_of_scan(&scan, offset, &pos, &is_wrong);
-        if (is_wrong)
-            pos = 0;
-    }
-    if (err == STELE_OK)
-        err = scan_for(&scan, offset, &pos, out_header);
-    scan_end(&scan);
-    if (err == STELE_OK || err == STELE_CORRUPT)
-        *out_pos = pos;
-    return err;
-}
-
-/* Larger timestamps after the last time index entry are found by looking at the batches after it. */
-static enum stele_err learn_max(struct stele_segment *seg)
-{
-    struct header_scan scan;
-    struct stele_batch_header header;
-    struct stele_time_entry last;
-    bool is_wrong = false;
-    int64_t pos = 0, bytes = 0;
-    enum stele_err err = stele_time_index_last(&seg->times, &last);
-    if (err != STELE_OK)
-        return err;
-    seg->max_timestamp = last.timestamp;
-    seg->offset_of_max_timestamp = last.offset;
-    err = scan_begin(&scan, seg);
-    if (err != STELE_OK)
-        return err;
-    err = start_of_scan(&scan, last.offset, &pos, &is_wrong);
-    if (is_wrong)
-        pos = 0;
-    while (err == STELE_OK && (err = scan_header(&scan, pos, &header, &bytes)) == STELE_OK) {
-        if (header.max_timestamp > seg->max_timestamp) {
-            seg->max_timestamp = header.max_timestamp;
-            seg->offset_of_max_timestamp = stele_batch_last_offset(&header);
-        }
-        pos += bytes;
-    }
-    scan_end(&scan);
-    if (err != STELE_END && err != STELE_CORRUPT)
-        return err;
-    seg->is_max_known = true;
-    return STELE_OK;
-}
-
 enum stele_err stele_segment_activate(struct stele_segment *seg)
 {
     enum stele_err err = stele_index_activate(&seg->offsets);
     if (err == STELE_OK)
         err = stele_index_activate(&seg->times);
     if (err == STELE_OK && !seg->is_max_known)
-        err = learn_max(seg);
+        err = stele_segment__learn_max(seg);
     return err;
 }
 
@@ -378,6 +202,7 @@ enum stele_err stele_segment_index_batch(struct stele_segment *seg, const struct
 {
     int64_t last_offset = stele_batch_last_offset(header);
     enum stele_err err = STELE_OK;
+    seg->index_interval_bytes = config->index_interval_bytes;
     if (pos == 0) {
         seg->first_timestamp = header->max_timestamp;
         seg->is_first_known = true;
@@ -428,6 +253,8 @@ enum stele_err stele_segment_append(struct stele_segment *seg, const struct stel
     stele_cached_file_unpin(seg->file);
     if (err != STELE_OK)
         return err;
+    int64_t end = seg->bytes + (int64_t)count;
+    seg->mtime_ms = stele_env_wall_ms(seg->env);
     for (int i = 0; i < header_count; i++) {
         int64_t batch_bytes = (int64_t)headers[i].length + STELE_BATCH_PREFIX_BYTES;
         /* Room was reserved; an entry that does not fit otherwise is left out: the index is a hint. */
@@ -435,6 +262,7 @@ enum stele_err stele_segment_append(struct stele_segment *seg, const struct stel
         STELE_ASSERT(indexed == STELE_OK || indexed == STELE_INVALID_ARGUMENT);
         seg->bytes += batch_bytes;
     }
+    STELE_ASSERT(seg->bytes == end);
     return STELE_OK;
 }
 
@@ -453,17 +281,23 @@ static enum stele_err cut_file(struct stele_segment *seg)
     return err;
 }
 
-enum stele_err stele_segment_seal(struct stele_segment *seg)
+enum stele_err stele_segment__seal_indexes(struct stele_segment *seg)
 {
-    enum stele_err err = stele_segment_activate(seg);
-    if (err == STELE_OK)
-        err = stele_time_index_append(&seg->times, seg->max_timestamp, seg->offset_of_max_timestamp, true);
+    enum stele_err err = stele_time_index_append(&seg->times, seg->max_timestamp, seg->offset_of_max_timestamp, true);
     if (err == STELE_INVALID_ARGUMENT)
         err = STELE_OK; /* the last entry is later already */
     if (err == STELE_OK)
         err = stele_index_seal(&seg->offsets);
     if (err == STELE_OK)
         err = stele_index_seal(&seg->times);
+    return err;
+}
+
+enum stele_err stele_segment_seal(struct stele_segment *seg)
+{
+    enum stele_err err = stele_segment_activate(seg);
+    if (err == STELE_OK)
+        err = stele_segment__seal_indexes(seg);
     if (err == STELE_OK)
         err = cut_file(seg);
     return err;
@@ -476,9 +310,8 @@ enum stele_err stele_segment_truncate(struct stele_segment *seg, int64_t offset)
     enum stele_err err = stele_segment_activate(seg);
     if (err == STELE_OK)
         err = stele_segment_find(seg, offset, &pos, &header);
-    if (err == STELE_END)
-        pos = seg->bytes;
-    /* All that lies before damage is below `offset`, and nothing behind it is wanted. */
+    /* All that lies before the end of the whole batches, or before damage, is below `offset`; nothing behind is wanted.
+     */
     if (err == STELE_END || err == STELE_CORRUPT)
         err = STELE_OK;
     if (err == STELE_OK)
@@ -499,7 +332,7 @@ enum stele_err stele_segment_truncate(struct stele_segment *seg, int64_t offset)
         seg->is_first_known = true;
     }
     err = cut_file(seg);
-    return err == STELE_OK ? learn_max(seg) : err;
+    return err == STELE_OK ? stele_segment__learn_max(seg) : err;
 }
 
 enum stele_err stele_segment_restart_indexes(struct stele_segment *seg)
@@ -522,121 +355,6 @@ enum stele_err stele_segment_restart_indexes(struct stele_segment *seg)
     seg->first_timestamp = -1;
     seg->is_first_known = true;
     seg->bytes_since_entry = 0;
-    return err;
-}
-
-enum stele_err stele_segment_rebuild_indexes(struct stele_segment *seg, const struct stele_log_config *config)
-{
-    struct header_scan scan;
-    struct stele_batch_header header;
-    int64_t pos = 0, bytes = 0;
-    enum stele_err err = scan_begin(&scan, seg);
-    if (err != STELE_OK)
-        return err;
-    stele_index_clear(&seg->offsets);
-    stele_index_clear(&seg->times);
-    seg->max_timestamp = -1;
-    seg->offset_of_max_timestamp = seg->base_offset;
-    seg->bytes_since_entry = 0;
-    while (err == STELE_OK && (err = scan_header(&scan, pos, &header, &bytes)) == STELE_OK) {
-        err = stele_segment_index_batch(seg, config, pos, bytes, &header);
-        if (err == STELE_INVALID_ARGUMENT)
-            err = STELE_OK;
-        pos += bytes;
-    }
-    scan_end(&scan);
-    seg->is_max_known = true;
-    return err == STELE_END || err == STELE_CORRUPT ? STELE_OK : err;
-}
-
-enum stele_err stele_segment_largest_timestamp(struct stele_segment *seg, int64_t *out_timestamp)
-{
-    struct stele_time_entry last;
-    if (!seg->is_max_known) {
-        enum stele_err err = stele_time_index_last(&seg->times, &last);
-        if (err != STELE_OK)
-            return err;
-        seg->max_timestamp = last.timestamp;
-        seg->offset_of_max_timestamp = last.offset;
-        seg->is_max_known = true;
-    }
-    *out_timestamp = seg->max_timestamp >= 0 ? seg->max_timestamp : seg->mtime_ms;
-    return STELE_OK;
-}
-
-enum stele_err stele_segment_first_timestamp(struct stele_segment *seg, int64_t *out_timestamp)
-{
-    struct stele_batch_header header;
-    int64_t bytes = 0;
-    if (!seg->is_first_known) {
-        enum stele_err err = stele_segment_header_at(seg, 0, &header, &bytes);
-        if (err != STELE_OK && err != STELE_END && err != STELE_CORRUPT)
-            return err;
-        seg->first_timestamp = err == STELE_OK ? header.max_timestamp : -1;
-        seg->is_first_known = true;
-    }
-    *out_timestamp = seg->first_timestamp;
-    return STELE_OK;
-}
-
-/* The first record of the batch at `pos` with the time and offset asked for; its key and value are not kept. */
-static enum stele_err first_in_batch(struct header_scan *scan, int64_t pos, const int64_t bytes_time_offset_limit[4],
-                                     struct stele_record *out_record)
-{
-    struct stele_env *env = scan->seg->env;
-    size_t bytes = (size_t)bytes_time_offset_limit[0];
-    struct stele_record_walker walker;
-    uint8_t *batch = stele_mem_raw(env->mem, STELE_MEM_LOG, bytes);
-    if (batch == NULL)
-        return STELE_NO_MEMORY;
-    enum stele_err err = stele_file_read(scan->file, batch, bytes, pos);
-    if (err == STELE_OK)
-        err = stele_record_walker_init(&walker, env->mem, batch, bytes, (size_t)bytes_time_offset_limit[3]);
-    if (err == STELE_OK) {
-        while ((err = stele_record_next(&walker, out_record)) == STELE_OK) {
-            if (out_record->timestamp >= bytes_time_offset_limit[1] && out_record->offset >= bytes_time_offset_limit[2])
-                break;
-        }
-        stele_record_walker_deinit(&walker);
-    }
-    stele_mem_free(env->mem, batch);
-    return err;
-}
-
-enum stele_err stele_segment_lookup_time(struct stele_segment *seg, const struct stele_log_config *config,
-                                         int64_t timestamp, int64_t offset_min, struct stele_record *out_record,
-                                         int32_t *out_leader_epoch)
-{
-    struct header_scan scan;
-    struct stele_time_entry entry;
-    struct stele_batch_header header;
-    bool is_wrong = false;
-    int64_t pos = 0, bytes = 0;
-    enum stele_err err = stele_time_index_lookup(&seg->times, timestamp, &entry);
-    if (err == STELE_OK)
-        err = scan_begin(&scan, seg);
-    if (err != STELE_OK)
-        return err;
-    err = start_of_scan(&scan, stele_max_i64(entry.offset, offset_min), &pos, &is_wrong);
-    if (is_wrong)
-        pos = 0;
-    while (err == STELE_OK && (err = scan_header(&scan, pos, &header, &bytes)) == STELE_OK) {
-        if (header.max_timestamp >= timestamp && stele_batch_last_offset(&header) >= offset_min) {
-            int64_t wanted[4] = {bytes, timestamp, offset_min, config->max_unpacked_bytes};
-            err = first_in_batch(&scan, pos, wanted, out_record);
-            if (err == STELE_OK)
-                break;
-            if (err != STELE_END)
-                break;
-            err = STELE_OK;
-        }
-        pos += bytes;
-    }
-    scan_end(&scan);
-    if (err == STELE_OK) {
-        out_record->key = out_record->value = out_record->headers = NULL;
-        *out_leader_epoch = header.partition_leader_epoch;
-    }
     return err;
 }
 

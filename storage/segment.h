@@ -30,7 +30,9 @@ struct stele_segment {
     int64_t jitter_ms;         /* drawn once */
     int64_t bytes_since_entry; /* since the last indexed batch's start */
     int64_t bytes_since_write_back;
-    int64_t mtime_ms; /* of the .log when opened */
+    int64_t index_interval_bytes; /* of the configuration last seen */
+    bool is_index_rebuilt;        /* since it was opened: entries that are missing are missing for a reason */
+    int64_t mtime_ms;             /* of the .log when opened, or of the last append */
 };
 
 enum { STELE_SEGMENT_NAME_BYTES = 48 };
@@ -62,13 +64,17 @@ STELE_MUST_CHECK enum stele_err stele_segment_append(struct stele_segment *seg, 
  */
 STELE_MUST_CHECK enum stele_err stele_segment_seal(struct stele_segment *seg);
 
-/** The first batch at or after file position `pos` whose last offset is >= offset, header only. Scans headers from the
- * index entry. Errors: END (none in this segment), CORRUPT (the scan met damage: position in *out_pos), IO. */
+/** The first batch whose last offset is >= offset, header only. Scans headers from the index entry; an index that is
+ * wrong is rebuilt. Errors: END (none in this segment; *out_pos is where its whole batches end), CORRUPT (the scan met
+ * damage: position in *out_pos), IO, NO_MEMORY. */
 STELE_MUST_CHECK enum stele_err stele_segment_find(struct stele_segment *seg, int64_t offset, int64_t *out_pos,
                                                    struct stele_batch_header *out_header);
 /** Decodes the header at `pos` and its whole size. Errors: END (no whole header or batch before `bytes`), CORRUPT. */
 STELE_MUST_CHECK enum stele_err stele_segment_header_at(struct stele_segment *seg, int64_t pos,
                                                         struct stele_batch_header *out_header, int64_t *out_bytes);
+
+/** An offset that no batch before position `pos` reaches, from the first index entry at or after it. END: no entry. */
+STELE_MUST_CHECK enum stele_err stele_segment_offset_after(struct stele_segment *seg, int64_t pos, int64_t *out_offset);
 
 /** Cuts everything from the batch that holds `offset` on. The segment must be active or is activated. */
 STELE_MUST_CHECK enum stele_err stele_segment_truncate(struct stele_segment *seg, int64_t offset);
@@ -85,7 +91,8 @@ STELE_MUST_CHECK enum stele_err stele_segment_index_batch(struct stele_segment *
                                                           const struct stele_log_config *config, int64_t pos,
                                                           int64_t bytes, const struct stele_batch_header *header);
 
-/** Largest timestamp (learned lazily), else the file's mtime: what time retention compares. */
+/** Largest timestamp (learned lazily), else the file's mtime: what time retention compares. The time index is checked
+ * against the log before it is believed. */
 STELE_MUST_CHECK enum stele_err stele_segment_largest_timestamp(struct stele_segment *seg, int64_t *out_timestamp);
 STELE_MUST_CHECK enum stele_err stele_segment_first_timestamp(struct stele_segment *seg, int64_t *out_timestamp);
 
@@ -113,6 +120,11 @@ STELE_MUST_CHECK enum stele_err stele_segment_mark_deleted(struct stele_segment 
 /** Unlinks files named after base_offset with suffix ".deleted" (job). */
 STELE_MUST_CHECK enum stele_err stele_segment_unlink_deleted(struct stele_vfs *vfs, const char *dir,
                                                              int64_t base_offset);
+
+/** Between segment.c and segment_lookup.c: the pair of invariant 3 from the last time entry and the batches after the
+ * last offset entry; closing entry and both indexes sealed. */
+STELE_MUST_CHECK enum stele_err stele_segment__learn_max(struct stele_segment *seg);
+STELE_MUST_CHECK enum stele_err stele_segment__seal_indexes(struct stele_segment *seg);
 
 /** Asserts the invariants. */
 void stele_segment_check(const struct stele_segment *seg);

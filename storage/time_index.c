@@ -7,7 +7,7 @@
 static struct stele_time_entry decode(const struct stele_index *index, const uint8_t *entry)
 {
     return (struct stele_time_entry){.timestamp = stele_get_i64(entry),
-                                     .offset = index->base_offset + stele_get_i32(entry + 8)};
+                                     .offset = index->base_offset + stele_get_u32(entry + 8)};
 }
 
 static int64_t time_key(const struct stele_index *index, const uint8_t *entry)
@@ -18,7 +18,7 @@ static int64_t time_key(const struct stele_index *index, const uint8_t *entry)
 
 static int64_t offset_key(const struct stele_index *index, const uint8_t *entry)
 {
-    return index->base_offset + stele_get_i32(entry + 8);
+    return index->base_offset + stele_get_u32(entry + 8);
 }
 
 bool stele_time_index_is_full(const struct stele_index *index)
