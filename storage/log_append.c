@@ -133,7 +133,7 @@ static enum stele_err check_producers(struct appending *a, struct stele_duplicat
             err = stele_producers_check(log->producers, header, a->has_control ? &a->control : NULL, a->in->origin,
                                         &is_duplicate, out_duplicate);
         if (err == STELE_OK && !is_duplicate)
-            err = stele_producers_reserve(log->producers, header->producer_id);
+            err = stele_producers_reserve(log->producers, header->producer_id, i + 1);
         if (err != STELE_OK)
             return err;
         a->out->is_duplicate = is_duplicate;

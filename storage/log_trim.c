@@ -55,7 +55,7 @@ static enum stele_err apply_scanned(struct stele_log *log, const struct stele_sc
     struct stele_completed_txn txn;
     bool has_control =
         (batch->header.attributes & STELE_BATCH_CONTROL) != 0 && batch->header.record_count > 0 && batch->batch != NULL;
-    enum stele_err err = stele_producers_reserve(log->producers, batch->header.producer_id);
+    enum stele_err err = stele_producers_reserve(log->producers, batch->header.producer_id, 1);
     if (err == STELE_OK && has_control) {
         err =
             stele_record_walker_init(&walker, log->env->mem, batch->batch, (size_t)batch->bytes, (size_t)batch->bytes);

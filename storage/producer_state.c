@@ -1,6 +1,6 @@
 /* Invariants
  *  1. Producers lie in a hash table by id. A producer's batches are all of its epoch, oldest first, at most 5.
- *  2. A producer is in the open list exactly when it has an open transaction.
+ *  2. A producer is in the open list exactly when it has an open transaction; the list is in order of first offsets.
  *  3. done holds the transactions that ended at or above the high watermark, in order of their markers. */
 #include "storage/producer_state.h"
 
@@ -91,6 +91,11 @@ void stele_producers_free(struct stele_producers *producers)
     stele_mem_free(producers->mem, producers);
 }
 
+static struct producer *of_open(struct stele_list *open)
+{
+    return STELE_CONTAINER_OF(open, struct producer, open);
+}
+
 static struct producer *find(const struct stele_producers *producers, int64_t id)
 {
     struct producer *producer = NULL;
@@ -120,12 +125,13 @@ static struct producer *add(struct stele_producers *producers, int64_t id)
     return producer;
 }
 
-enum stele_err stele_producers_reserve(struct stele_producers *producers, int64_t producer_id)
+enum stele_err stele_producers_reserve(struct stele_producers *producers, int64_t producer_id, int batches)
 {
+    STELE_ASSERT(batches > 0);
     if (producer_id == STELE_NO_PRODUCER_ID)
         return STELE_OK;
-    if (producers->done_count == producers->done_capacity) {
-        int capacity = producers->done_capacity == 0 ? 8 : producers->done_capacity * 2;
+    if (producers->done_capacity - producers->done_count < batches) {
+        int capacity = 2 * producers->done_capacity + batches;
         struct stele_completed_txn *done =
             stele_mem_resize(producers->mem, STELE_MEM_PRODUCERS, producers->done, (size_t)capacity * sizeof(*done));
         if (done == NULL)
@@ -233,16 +239,24 @@ static void set_epoch(struct producer *producer, int16_t epoch)
     }
 }
 
+/* Batches come in order of offsets, so the walk from the end is short; only a snapshot's entries come in any order. */
+static void open_txn(struct stele_producers *producers, struct producer *producer, int64_t first_offset)
+{
+    struct stele_list *at = &producers->open;
+    producer->txn_first_offset = first_offset;
+    while (at->prev != &producers->open && of_open(at->prev)->txn_first_offset > first_offset)
+        at = at->prev;
+    stele_list_push(at, &producer->open);
+}
+
 static void apply_data(struct stele_producers *producers, struct producer *producer,
                        const struct stele_batch_header *header)
 {
     set_epoch(producer, header->producer_epoch);
     add_batch(producer, header);
     producer->last_timestamp = header->max_timestamp;
-    if ((header->attributes & STELE_BATCH_TRANSACTIONAL) != 0 && producer->txn_first_offset < 0) {
-        producer->txn_first_offset = header->base_offset;
-        stele_list_push(&producers->open, &producer->open);
-    }
+    if ((header->attributes & STELE_BATCH_TRANSACTIONAL) != 0 && producer->txn_first_offset < 0)
+        open_txn(producers, producer, header->base_offset);
 }
 
 static bool apply_marker(struct stele_producers *producers, struct producer *producer,
@@ -273,13 +287,15 @@ bool stele_producers_apply(struct stele_producers *producers, const struct stele
     if (header->producer_id != STELE_NO_PRODUCER_ID) {
         struct producer *producer = find(producers, header->producer_id);
         STELE_ASSERT(producer != NULL);
+        bool is_control = (header->attributes & STELE_BATCH_CONTROL) != 0;
         bool is_marker =
             control != NULL && (control->type == STELE_CONTROL_ABORT || control->type == STELE_CONTROL_COMMIT);
-        producer->is_new = false;
         if (is_marker)
             ended = apply_marker(producers, producer, header, control, out_txn);
-        else if ((header->attributes & STELE_BATCH_CONTROL) == 0)
+        else if (!is_control)
             apply_data(producers, producer, header);
+        /* What compaction left of a marker says nothing of its producer. */
+        producer->is_new = producer->is_new && is_control && !is_marker;
     }
     producers->map_end = stele_batch_last_offset(header) + 1;
     return ended;
@@ -288,13 +304,7 @@ bool stele_producers_apply(struct stele_producers *producers, const struct stele
 /* First offset of the open transactions, or INT64_MAX. */
 static int64_t first_open(const struct stele_producers *producers)
 {
-    int64_t first = INT64_MAX;
-    for (const struct stele_list *at = producers->open.next; at != &producers->open; at = at->next) {
-        const struct producer *producer =
-            (const struct producer *)(const void *)((const char *)at - offsetof(struct producer, open));
-        first = stele_min_i64(first, producer->txn_first_offset);
-    }
-    return first;
+    return stele_list_is_empty(&producers->open) ? INT64_MAX : of_open(producers->open.next)->txn_first_offset;
 }
 
 int64_t stele_producers_lso_after(const struct stele_producers *producers, const struct stele_completed_txn *txn)
@@ -337,10 +347,13 @@ void stele_producers_on_log_start(struct stele_producers *producers, int64_t log
     producers->map_end = stele_max_i64(producers->map_end, log_start_offset);
 }
 
+/* Timestamps are the records' own and may be anything. */
 static bool is_expired(const struct stele_producers *producers, int64_t last_timestamp, int64_t txn_first_offset,
                        int64_t wall_ms)
 {
-    return txn_first_offset < 0 && wall_ms - last_timestamp >= producers->expiration_ms;
+    int64_t oldest;
+    return txn_first_offset < 0 && !__builtin_sub_overflow(wall_ms, producers->expiration_ms, &oldest) &&
+           last_timestamp <= oldest;
 }
 
 int stele_producers_expire(struct stele_producers *producers, int64_t wall_ms)
@@ -349,9 +362,9 @@ int stele_producers_expire(struct stele_producers *producers, int64_t wall_ms)
     int dropped = 0;
     HASH_ITER(hh, producers->table, producer, next)
     {
-        if (is_expired(producers, producer->last_timestamp, producer->txn_first_offset, wall_ms)) {
+        if (producer->is_new || is_expired(producers, producer->last_timestamp, producer->txn_first_offset, wall_ms)) {
+            dropped += !producer->is_new;
             remove_producer(producers, producer);
-            dropped++;
         }
     }
     return dropped;
@@ -367,7 +380,10 @@ int stele_producers_count(const struct stele_producers *producers)
 
 bool stele_producers_is_empty(const struct stele_producers *producers)
 {
-    return stele_producers_count(producers) == 0;
+    const struct producer *producer = producers->table;
+    while (producer != NULL && producer->is_new)
+        producer = producer->hh.next;
+    return producer == NULL;
 }
 
 static void entry_of(const struct producer *producer, struct stele_producer_entry *out)
@@ -385,25 +401,29 @@ static void entry_of(const struct producer *producer, struct stele_producer_entr
     };
 }
 
+static int by_id(const struct producer *a, const struct producer *b)
+{
+    return a->id < b->id ? -1 : a->id > b->id;
+}
+
+/* The first producer, all in ascending id. uthash sorts its list in place and without memory; the order of the table
+ * is no part of the state, so a const table is sorted too. */
+static const struct producer *sorted(const struct stele_producers *producers)
+{
+    struct producer *head = producers->table;
+    HASH_SRT(hh, head, by_id);
+    ((struct stele_producers *)(uintptr_t)producers)->table = head;
+    return head;
+}
+
 void stele_producers_each(const struct stele_producers *producers,
                           void (*each)(void *arg, const struct stele_producer_entry *entry), void *arg)
 {
-    /* Few and rare: the least id above the last one, again and again, needs no memory. */
-    bool is_first = true;
-    int64_t last = 0;
-    for (;;) {
-        const struct producer *least = NULL;
-        for (const struct producer *at = producers->table; at != NULL; at = at->hh.next) {
-            if (!at->is_new && (is_first || at->id > last) && (least == NULL || at->id < least->id))
-                least = at;
-        }
-        if (least == NULL)
-            return;
+    for (const struct producer *producer = sorted(producers); producer != NULL; producer = producer->hh.next) {
         struct stele_producer_entry entry;
-        entry_of(least, &entry);
-        each(arg, &entry);
-        last = least->id;
-        is_first = false;
+        entry_of(producer, &entry);
+        if (!producer->is_new)
+            each(arg, &entry);
     }
 }
 
@@ -419,11 +439,6 @@ static void write_entry(struct stele_writer *writer, const struct stele_producer
     stele_write_i64(writer, entry->txn_first_offset);
 }
 
-static int by_id(const struct producer *a, const struct producer *b)
-{
-    return a->id < b->id ? -1 : a->id > b->id;
-}
-
 enum stele_err stele_producers_snapshot(const struct stele_producers *producers, uint8_t **out_bytes, size_t *out_count)
 {
     int entries = stele_producers_count(producers);
@@ -435,11 +450,7 @@ enum stele_err stele_producers_snapshot(const struct stele_producers *producers,
     stele_write_i16(&writer, SNAPSHOT_VERSION);
     stele_write_u32(&writer, 0);
     stele_write_i32(&writer, entries);
-    /* uthash sorts its list in place, without memory; the order of the table is nobody's business. */
-    struct producer *head = producers->table;
-    HASH_SRT(hh, head, by_id);
-    ((struct stele_producers *)(uintptr_t)producers)->table = head;
-    for (const struct producer *producer = head; producer != NULL; producer = producer->hh.next) {
+    for (const struct producer *producer = sorted(producers); producer != NULL; producer = producer->hh.next) {
         struct stele_producer_entry entry;
         entry_of(producer, &entry);
         if (!producer->is_new)
@@ -482,7 +493,7 @@ enum stele_err stele_snapshot_entry(const uint8_t *bytes, size_t count, int inde
     entry.timestamp = stele_read_i64(&reader);
     entry.coordinator_epoch = stele_read_i32(&reader);
     entry.txn_first_offset = stele_read_i64(&reader);
-    if (entry.producer_id < 0 || entry.producer_epoch < 0 || entry.offset_delta < 0 || entry.last_sequence < -1 ||
+    if (entry.producer_id < 0 || entry.producer_epoch < -1 || entry.offset_delta < 0 || entry.last_sequence < -1 ||
         (entry.last_offset >= 0 && entry.last_offset < entry.offset_delta))
         return STELE_CORRUPT;
     *out_entry = entry;
@@ -505,10 +516,8 @@ static enum stele_err load_entry(struct stele_producers *producers, const struct
                                                                     .last_offset = entry->last_offset,
                                                                     .offset_delta = entry->offset_delta,
                                                                     .timestamp = entry->timestamp};
-    if (entry->txn_first_offset >= 0) {
-        producer->txn_first_offset = entry->txn_first_offset;
-        stele_list_push(&producers->open, &producer->open);
-    }
+    if (entry->txn_first_offset >= 0)
+        open_txn(producers, producer, entry->txn_first_offset);
     return STELE_OK;
 }
 

@@ -39,8 +39,10 @@ STELE_MUST_CHECK enum stele_err stele_producers_check(const struct stele_produce
                                                       const struct stele_batch_header *header,
                                                       const struct stele_control *control, enum stele_origin origin,
                                                       bool *out_is_duplicate, struct stele_duplicate *out_duplicate);
-/** Makes room so that the apply of a batch of this producer cannot fail. Errors: NO_MEMORY. */
-STELE_MUST_CHECK enum stele_err stele_producers_reserve(struct stele_producers *producers, int64_t producer_id);
+/** Makes room so that the apply of a batch of this producer, as the last of `batches` batches whose producers are all
+ * reserved, cannot fail. Errors: NO_MEMORY. */
+STELE_MUST_CHECK enum stele_err stele_producers_reserve(struct stele_producers *producers, int64_t producer_id,
+                                                        int batches);
 /** Applies an appended (or replayed) batch; needs reserve. True and *out_txn set when a marker ended an open
  * transaction. */
 bool stele_producers_apply(struct stele_producers *producers, const struct stele_batch_header *header,

@@ -73,7 +73,7 @@ static enum stele_err apply_producer(struct stele_recovery *rec, struct stele_pr
         struct stele_completed_txn txn;
         enum stele_err err = is_control ? read_control(rec, batch, &control) : STELE_OK;
         if (err == STELE_OK)
-            err = stele_producers_reserve(producers, header->producer_id);
+            err = stele_producers_reserve(producers, header->producer_id, 1);
         if (err != STELE_OK)
             return err;
         bool is_completed = stele_producers_apply(producers, header, is_control ? &control : NULL, &txn);

@@ -33,8 +33,9 @@ int stele_retention_decide(const struct stele_retention_in *in, enum stele_reaso
             reasons[gone++] = STELE_REASON_RETENTION_SIZE;
         }
     }
-    if (config->retention_ms >= 0) {
-        while (gone < limit && in->wall_ms - in->segments[gone].largest_timestamp > config->retention_ms)
+    int64_t oldest;
+    if (config->retention_ms >= 0 && !__builtin_sub_overflow(in->wall_ms, config->retention_ms, &oldest)) {
+        while (gone < limit && in->segments[gone].largest_timestamp < oldest)
             reasons[gone++] = STELE_REASON_RETENTION_TIME;
     }
     return gone;
