@@ -306,7 +306,8 @@ enum stele_err stele_log_take_due(struct stele_log *log, int64_t mono_ms, int64_
         return STELE_NO_MEMORY;
     for (int i = 0; i < due; i++)
         bases[i] = log->unlinks[i].base_offset;
-    memmove(log->unlinks, log->unlinks + due, (size_t)(log->unlink_count - due) * sizeof(*log->unlinks));
+    if (due > 0)
+        memmove(log->unlinks, log->unlinks + due, (size_t)(log->unlink_count - due) * sizeof(*log->unlinks));
     log->unlink_count -= due;
     *out_bases = bases;
     *out_count = due;
