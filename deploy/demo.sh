@@ -44,7 +44,7 @@ echo "3. SIGKILL in the middle of a load, then a restart"
 "$bin/stele" produce again -K $'\t' -l "$work/in" --report "$work/report" 2>"$work/produce.log" &
 producer=$!
 third=$((records / 3))
-while kill -0 "$producer" 2>/dev/null && [ "$(wc -l <"$work/report" 2>/dev/null || echo 0)" -lt "$third" ]; do :; done
+while kill -0 "$producer" 2>/dev/null && [ "$( (wc -l <"$work/report") 2>/dev/null || echo 0)" -lt "$third" ]; do :; done
 stop -KILL
 kill -KILL "$producer" 2>/dev/null || true; wait "$producer" 2>/dev/null || true
 start

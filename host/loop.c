@@ -253,6 +253,7 @@ void stele_loop_run_once(struct stele_loop *loop, int64_t wait_ms)
     int64_t now_ms = stele_clock_mono_us() / 1000;
     int64_t deadline_ms = wake_time(loop, now_ms, wait_ms);
     int flags = EVLOOP_ONCE;
+    run_hooks(loop); /* what was asked for between two iterations goes out before the wait */
     if (deadline_ms <= now_ms)
         flags |= EVLOOP_NONBLOCK;
     else

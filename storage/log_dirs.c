@@ -55,11 +55,17 @@ static enum stele_err look_at(void *arg, const char *name)
     return STELE_OK;
 }
 
-/* Our metadata log begins with a FORMAT record: a plain batch whose first value starts with these bytes of
- * stele.proto's MetadataRecord (kind = 1, then the format message). Kafka's begins with a control batch. */
-static bool is_format_record(struct stele_mem *mem, const uint8_t *bytes, size_t count)
+/* Our metadata log begins with a FORMAT record: a plain batch whose first value is a message of stele.proto with field
+ * 1, a FormatRecord that begins with the text "stele". Kafka's log begins with a control batch. */
+static bool is_format_value(const struct stele_record *record)
 {
-    static const uint8_t start[] = {0x08, 0x01, 0x12};
+    static const uint8_t name[] = {0x0a, 5, 's', 't', 'e', 'l', 'e'};
+    return record->value_bytes >= (int32_t)sizeof(name) + 2 && record->value[0] == 0x0a &&
+           memcmp(record->value + 2, name, sizeof(name)) == 0;
+}
+
+static bool is_format_batch(struct stele_mem *mem, const uint8_t *bytes, size_t count)
+{
     struct stele_record_walker walker;
     struct stele_record record;
     struct stele_batch_header header;
@@ -70,8 +76,7 @@ static bool is_format_record(struct stele_mem *mem, const uint8_t *bytes, size_t
         stele_batch_check(bytes, (size_t)size, &header) != STELE_OK || (header.attributes & STELE_BATCH_CONTROL) != 0 ||
         stele_record_walker_init(&walker, mem, bytes, (size_t)size, 1 << 20) != STELE_OK)
         return false;
-    bool is_ours = stele_record_next(&walker, &record) == STELE_OK && record.value_bytes > (int32_t)sizeof(start) &&
-                   memcmp(record.value, start, sizeof(start)) == 0;
+    bool is_ours = stele_record_next(&walker, &record) == STELE_OK && is_format_value(&record);
     stele_record_walker_deinit(&walker);
     return is_ours;
 }
@@ -95,7 +100,7 @@ static enum stele_err read_start(struct stele_log_dirs *dirs, const char *dir, b
     err = bytes == NULL ? STELE_NO_MEMORY : vfs_of(dirs)->ops->pread(file, bytes, FIRST_BATCH_BYTES, 0, &count);
     if (err == STELE_OK)
         /* Nothing was ever acknowledged from an empty log: a crash in the middle of the first start. */
-        *out_is_ours = count == 0 || is_format_record(dirs->env->mem, bytes, count);
+        *out_is_ours = count == 0 || is_format_batch(dirs->env->mem, bytes, count);
     stele_mem_free(dirs->env->mem, bytes);
     vfs_of(dirs)->ops->close(file);
     return err;
