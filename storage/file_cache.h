@@ -11,7 +11,7 @@
 struct stele_file_cache;
 
 /** At most `open_max` files stay open while unpinned ones can be closed; `map_bytes_max` bounds read-only maps of
- * indexes. */
+ * indexes, in whole pages of 4 KiB. */
 STELE_MUST_CHECK struct stele_file_cache *stele_file_cache_new(struct stele_env *env, int open_max,
                                                                int64_t map_bytes_max);
 void stele_file_cache_free(struct stele_file_cache *cache); /* every cached file is gone before */

@@ -10,7 +10,13 @@
 
 #include <string.h>
 
-enum { WARM_BYTES = 8192, FIRST_ENTRIES = 16 };
+enum { WARM_BYTES = 8192, FIRST_ENTRIES = 16, PAGE_BYTES = 4096 };
+
+/* What a map costs: whole pages, so that the budget bounds the number of maps too. */
+static int64_t map_cost(size_t bytes)
+{
+    return (int64_t)(bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+}
 
 static enum stele_err init(struct stele_index *index, struct stele_env *env, struct stele_file_cache *cache,
                            const char *path, int entry_bytes)
@@ -51,7 +57,7 @@ static void unmap(struct stele_index *index)
     index->env->vfs->ops->unmap(index->env->vfs, index->mapped, index->mapped_bytes);
     if (index->cache != NULL) {
         stele_list_remove(&index->lru);
-        stele_file_cache_maps(index->cache)->bytes -= (int64_t)index->mapped_bytes;
+        stele_file_cache_maps(index->cache)->bytes -= map_cost(index->mapped_bytes);
     }
     index->mapped = NULL;
     index->mapped_bytes = 0;
@@ -120,14 +126,14 @@ static enum stele_err map_file(struct stele_index *index, struct stele_file *fil
     }
     size_t wanted = (size_t)(count * index->entry_bytes);
     if (index->cache != NULL)
-        make_room(stele_file_cache_maps(index->cache), (int64_t)wanted);
+        make_room(stele_file_cache_maps(index->cache), map_cost(wanted));
     err = file->vfs->ops->map(file, wanted, &index->mapped);
     if (err != STELE_OK)
         return err;
     index->mapped_bytes = wanted;
     index->count = count_before_zeros(index->mapped, count, index->entry_bytes);
     if (index->cache != NULL) {
-        stele_file_cache_maps(index->cache)->bytes += (int64_t)wanted;
+        stele_file_cache_maps(index->cache)->bytes += map_cost(wanted);
         stele_list_push(&stele_file_cache_maps(index->cache)->maps, &index->lru);
     }
     return STELE_OK;

@@ -65,11 +65,12 @@ STELE_MUST_CHECK enum stele_err stele_segment_append(struct stele_segment *seg, 
 STELE_MUST_CHECK enum stele_err stele_segment_seal(struct stele_segment *seg);
 
 /** The first batch whose last offset is >= offset, header only. Scans headers from the index entry; an index that is
- * wrong is rebuilt. Errors: END (none in this segment; *out_pos is where its whole batches end), CORRUPT (the scan met
- * damage: position in *out_pos), IO, NO_MEMORY. */
+ * wrong is rebuilt. Errors: END (none in this segment; *out_pos is its end), CORRUPT (the scan met damage or a torn
+ * batch: position in *out_pos), IO, NO_MEMORY. */
 STELE_MUST_CHECK enum stele_err stele_segment_find(struct stele_segment *seg, int64_t offset, int64_t *out_pos,
                                                    struct stele_batch_header *out_header);
-/** Decodes the header at `pos` and its whole size. Errors: END (no whole header or batch before `bytes`), CORRUPT. */
+/** Decodes the header at `pos` and its whole size. Errors: END (exactly at `bytes`), CORRUPT (also for a
+ * batch that runs past `bytes`). */
 STELE_MUST_CHECK enum stele_err stele_segment_header_at(struct stele_segment *seg, int64_t pos,
                                                         struct stele_batch_header *out_header, int64_t *out_bytes);
 

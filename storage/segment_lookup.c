@@ -20,7 +20,8 @@ struct header_scan {
     struct stele_file *file; /* pinned */
     int64_t window_pos;
     size_t window_bytes;
-    int64_t missed; /* entries that an index would have had between its entry and the batch found */
+    bool has_healed; /* what was read from an index before is stale */
+    int64_t missed;  /* entries that an index would have had between its entry and the batch found */
     uint8_t window[WINDOW_BYTES];
 };
 
@@ -30,6 +31,7 @@ static enum stele_err scan_begin(struct header_scan *scan, struct stele_segment 
     scan->window_pos = 0;
     scan->window_bytes = 0;
     scan->missed = 0;
+    scan->has_healed = false;
     return stele_cached_file_pin(seg->file, &scan->file);
 }
 
@@ -51,8 +53,10 @@ static enum stele_err scan_header(struct header_scan *scan, int64_t pos, struct 
     struct stele_batch_header header;
     int64_t left = scan->seg->bytes - pos;
     STELE_ASSERT(pos >= 0);
-    if (left < STELE_BATCH_HEADER_BYTES)
+    if (left <= 0)
         return STELE_END;
+    if (left < STELE_BATCH_HEADER_BYTES)
+        return STELE_CORRUPT; /* an append moves the end by whole batches, and recovery cuts what is torn */
     if (pos < scan->window_pos || pos + STELE_BATCH_HEADER_BYTES > scan->window_pos + (int64_t)scan->window_bytes) {
         size_t count = (size_t)stele_min_i64(left, WINDOW_BYTES);
         scan->window_bytes = 0;
@@ -67,7 +71,7 @@ static enum stele_err scan_header(struct header_scan *scan, int64_t pos, struct 
         return STELE_CORRUPT;
     int64_t bytes = (int64_t)header.length + STELE_BATCH_PREFIX_BYTES;
     if (bytes > left)
-        return STELE_END;
+        return STELE_CORRUPT;
     *out_header = header;
     *out_bytes = bytes;
     return STELE_OK;
@@ -113,8 +117,9 @@ enum stele_err stele_segment_rebuild_indexes(struct stele_segment *seg, const st
 }
 
 /* An index that pointed elsewhere is made anew on the spot (indexes are hints). */
-static enum stele_err heal(struct stele_segment *seg)
+static enum stele_err heal(struct header_scan *scan)
 {
+    struct stele_segment *seg = scan->seg;
     struct stele_log_config config;
     bool was_active = seg->offsets.is_active;
     stele_log_config_default(&config);
@@ -130,6 +135,7 @@ static enum stele_err heal(struct stele_segment *seg)
     }
     if (err != STELE_OK)
         return err;
+    scan->has_healed = true;
     seg->is_index_rebuilt = true;
     STELE_METRIC_ADD(seg->env->metrics, log_index_rebuilds, 1);
     stele_trace(seg->env, STELE_TRACE_LOG_INDEX_REBUILT, seg->dir, stele_reason_text(STELE_REASON_INDEX_WRONG),
@@ -158,7 +164,7 @@ static enum stele_err check_entry(struct header_scan *scan, const struct stele_o
         return STELE_OK;
     }
     enum stele_err err = scan_header(scan, entry->pos, &header, &bytes);
-    if (err != STELE_OK && err != STELE_END && err != STELE_CORRUPT)
+    if (err != STELE_OK && err != STELE_CORRUPT)
         return err;
     *out_verdict = err != STELE_OK ? UNREADABLE : stele_batch_last_offset(&header) == entry->offset ? SOUND : WRONG;
     return STELE_OK;
@@ -206,7 +212,7 @@ static enum stele_err scan_start(struct header_scan *scan, int64_t offset, int64
         return STELE_CORRUPT;
     }
     if (verdict != SOUND) {
-        err = heal(scan->seg);
+        err = heal(scan);
         if (err == STELE_OK)
             err = stele_offset_index_lookup(&scan->seg->offsets, offset, &entry, inout_compared);
         if (err != STELE_OK)
@@ -259,7 +265,7 @@ enum stele_err stele_segment_find(struct stele_segment *seg, int64_t offset, int
     STELE_METRIC_ADD(seg->env->metrics, log_lookup_bytes, pos - from);
     if (err == STELE_OK && scan.missed > MISSED_ENTRIES_MAX && !seg->is_index_rebuilt &&
         !stele_offset_index_is_full(&seg->offsets))
-        err = heal(seg); /* entries are missing: the next lookup shall be short */
+        err = heal(&scan); /* entries are missing: the next lookup shall be short */
     scan_end(&scan);
     if (err == STELE_OK || err == STELE_CORRUPT || err == STELE_END)
         *out_pos = pos;
@@ -278,7 +284,7 @@ enum stele_err stele_segment_offset_after(struct stele_segment *seg, int64_t pos
     if (err == STELE_OK)
         err = check_entry(&scan, &entry, &verdict);
     if (err == STELE_OK && verdict != SOUND) {
-        err = heal(seg);
+        err = heal(&scan);
         if (err == STELE_OK)
             err = stele_offset_index_at_pos(&seg->offsets, pos, &entry);
     }
@@ -288,24 +294,27 @@ enum stele_err stele_segment_offset_after(struct stele_segment *seg, int64_t pos
     return err;
 }
 
-/* Whether the batch that holds the entry's offset contradicts it. Damage in the log is nothing against the index. */
-static enum stele_err check_time_entry(struct header_scan *scan, const struct stele_time_entry *entry,
+/* Whether the batch that holds the entry's offset contradicts it. Damage in the log is nothing against the index. Other
+ * writers may name a record inside the batch: the offset becomes the batch's last. */
+static enum stele_err check_time_entry(struct header_scan *scan, struct stele_time_entry *inout_entry,
                                        bool *out_is_wrong)
 {
     struct stele_batch_header header;
     int64_t pos = 0, compared = 0;
-    if (entry->timestamp == -1 && entry->offset == scan->seg->base_offset) { /* none */
-        *out_is_wrong = false;
+    *out_is_wrong = false;
+    if (inout_entry->timestamp == -1 && inout_entry->offset == scan->seg->base_offset) /* none */
         return STELE_OK;
-    }
-    enum stele_err err = scan_start(scan, entry->offset, &pos, &compared);
+    enum stele_err err = scan_start(scan, inout_entry->offset, &pos, &compared);
+    if (scan->has_healed)
+        return err;
     if (err == STELE_OK)
-        err = scan_for(scan, entry->offset, &pos, &header);
+        err = scan_for(scan, inout_entry->offset, &pos, &header);
     if (err != STELE_OK && err != STELE_END && err != STELE_CORRUPT)
         return err;
-    *out_is_wrong =
-        err == STELE_END ||
-        (err == STELE_OK && (header.max_timestamp != entry->timestamp || header.base_offset > entry->offset));
+    *out_is_wrong = err == STELE_END || (err == STELE_OK && (header.max_timestamp != inout_entry->timestamp ||
+                                                             header.base_offset > inout_entry->offset));
+    if (err == STELE_OK && !*out_is_wrong)
+        inout_entry->offset = stele_batch_last_offset(&header);
     return STELE_OK;
 }
 
@@ -341,11 +350,11 @@ enum stele_err stele_segment__learn_max(struct stele_segment *seg)
     err = stele_time_index_last(&seg->times, &max);
     if (err == STELE_OK)
         err = check_time_entry(&scan, &max, &is_wrong);
-    if (err == STELE_OK && !is_wrong)
+    if (err == STELE_OK && !is_wrong && !scan.has_healed)
         err = max_of_tail(&scan, &max, &is_wrong);
-    if (err == STELE_OK && is_wrong) {
-        err = heal(seg);
-    } else if (err == STELE_OK) {
+    if (err == STELE_OK && is_wrong && !scan.has_healed)
+        err = heal(&scan);
+    if (err == STELE_OK && !scan.has_healed) { /* a healing has set the pair */
         seg->max_timestamp = max.timestamp;
         seg->offset_of_max_timestamp = max.offset;
         seg->is_max_known = true;
@@ -430,11 +439,10 @@ static enum stele_err time_start(struct header_scan *scan, const struct time_sea
     enum stele_err err = stele_time_index_lookup(&scan->seg->times, search->timestamp, &entry);
     if (err == STELE_OK && entry.offset > search->offset_min)
         err = check_time_entry(scan, &entry, &is_wrong);
-    if (err == STELE_OK && is_wrong) {
-        err = heal(scan->seg);
-        if (err == STELE_OK)
-            err = stele_time_index_lookup(&scan->seg->times, search->timestamp, &entry);
-    }
+    if (err == STELE_OK && is_wrong)
+        err = heal(scan);
+    if (err == STELE_OK && scan->has_healed)
+        err = stele_time_index_lookup(&scan->seg->times, search->timestamp, &entry);
     if (err != STELE_OK)
         return err;
     return scan_start(scan, stele_max_i64(entry.offset, search->offset_min), out_pos, &compared);

@@ -158,7 +158,7 @@ static enum stele_err memory_pwritev(struct stele_file *file, const struct iovec
 {
     struct memory_vfs *memory = memory_of(file->vfs);
     struct memory_inode *inode = inode_of(file);
-    enum stele_err err = fault(memory);
+    enum stele_err err = memory->is_full ? STELE_NO_SPACE : fault(memory);
     if (err != STELE_OK)
         return err;
     assert_true(STELE_CONTAINER_OF(file, struct memory_file, file)->is_writable);
@@ -209,7 +209,7 @@ static enum stele_err memory_truncate(struct stele_file *file, int64_t bytes)
 
 static enum stele_err memory_allocate(struct stele_file *file, int64_t bytes)
 {
-    enum stele_err err = fault(memory_of(file->vfs));
+    enum stele_err err = memory_of(file->vfs)->is_full ? STELE_NO_SPACE : fault(memory_of(file->vfs));
     if (err == STELE_OK && (size_t)bytes > inode_of(file)->count)
         resize(memory_of(file->vfs), inode_of(file), (size_t)bytes);
     return err;

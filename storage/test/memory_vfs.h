@@ -35,6 +35,7 @@ struct memory_vfs {
     int64_t fail_at; /* the call from now on that fails, 1 = the next one; 0 none */
     enum stele_err fail_with;
     bool is_lasting, has_failed;
+    bool is_full;       /* calls that need room fail with NO_SPACE */
     size_t piece_bytes; /* > 0: a read or write moves no more at once */
     int open_count, open_most, open_limit;
     int64_t reads, range_syncs, range_bytes;
