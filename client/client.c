@@ -8,10 +8,18 @@
 #include "base/check.h"
 #include "proto/frame.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { FRAME_BYTES_MAX = 1 << 30, ARENA_BYTES_MAX = 256 << 20 };
+enum {
+    FRAME_BYTES_MAX = 1 << 30,
+    ARENA_BYTES_MAX = 256 << 20,
+    QUEUED_BYTES_MAX = 8 << 20, /* beyond it nothing more is handed to the net */
+    SET_UP_MS = 10000,          /* Kafka's socket.connection.setup.timeout.ms */
+    BACKOFF_MS = 100,
+    BACKOFF_MS_MAX = 1000,
+};
 
 static const struct stele_setting_row rows[] = {
 #define INT_ROW(name_, default_, min_, max_, unit_, doc_)                                                              \
@@ -69,12 +77,40 @@ bool stele_client__may_retry(enum stele_err err)
     return class_ == STELE_CLASS_RETRIABLE || class_ == STELE_CLASS_FENCED;
 }
 
+bool stele_client__retry(struct stele_client *client, struct stele_backoff *backoff, enum stele_err err)
+{
+    if (!stele_client__may_retry(err))
+        return false;
+    int64_t wait_ms = BACKOFF_MS;
+    for (int32_t i = 0; i < backoff->attempts && wait_ms < BACKOFF_MS_MAX; i++)
+        wait_ms *= 2;
+    wait_ms = stele_min_i64(wait_ms, BACKOFF_MS_MAX);
+    wait_ms = wait_ms * 4 / 5 + (int64_t)(client->env->ops->random(client->env) % (uint64_t)(wait_ms * 2 / 5 + 1));
+    backoff->attempts++;
+    backoff->at_ms = stele_client__now_ms(client) + wait_ms;
+    return true;
+}
+
+/* The text is left as it is on success: a result is made for every record. */
 struct stele_result stele_client__result(enum stele_err err, const char *text)
 {
-    struct stele_result result = {.code = (int)err, .is_retriable = stele_client__may_retry(err)};
+    struct stele_result result;
+    result.code = (int)err;
+    result.is_retriable = err != STELE_OK && stele_client__may_retry(err);
+    result.text[0] = 0;
     if (err != STELE_OK)
         (void)snprintf(result.text, sizeof(result.text), "%s",
                        text == NULL || text[0] == 0 ? stele_err_text(err) : text);
+    return result;
+}
+
+struct stele_result stele_client__failure(enum stele_err err, const char *format, ...)
+{
+    struct stele_result result = stele_client__result(err, "");
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(result.text, sizeof(result.text), format, args);
+    va_end(args);
     return result;
 }
 
@@ -114,31 +150,56 @@ static void drop_incoming(struct stele_link *link)
     link->head_bytes = 0;
 }
 
-static void finish_call(struct stele_call *call, enum stele_err err, const struct stele_response *response,
-                        struct stele_buf *frame, const uint8_t *records, size_t records_bytes)
+static void finish_call(struct stele_link *link, struct stele_call *call, enum stele_err err,
+                        const struct stele_answer *answer)
 {
+    static const struct stele_answer none;
     stele_list_remove(&call->link);
+    link->sent_count -= call->is_sent;
     stele_buf_unref(call->frame);
     stele_buf_unref(call->records);
     call->frame = call->records = NULL;
-    call->done(call, err, response, frame, records, records_bytes);
+    call->done(call, err, answer != NULL ? answer : &none);
 }
 
-/* The connection is gone: what was sent has an unknown fate, what was not waits for the next one. */
+static struct stele_call *first_call(const struct stele_link *link)
+{
+    return stele_list_is_empty(&link->calls) ? NULL : STELE_CONTAINER_OF(link->calls.next, struct stele_call, link);
+}
+
+/* What was sent without waiting for an answer is done. */
+static void finish_oneway(struct stele_link *link)
+{
+    struct stele_call *call = first_call(link);
+    for (; call != NULL && call->is_sent && call->is_oneway; call = first_call(link))
+        finish_call(link, call, STELE_OK, NULL);
+}
+
+/* The connection is gone: what was sent has an unknown fate, what was not waits for the next one. A call learns only
+ * that, in a class that may be tried again; why is kept for the text of whoever gives up. */
 static void link_down(struct stele_link *link, enum stele_err why)
 {
+    struct stele_client *client = link->client;
+    enum stele_err err = why == STELE_REQUEST_TIMED_OUT ? why : STELE_CLOSED;
+    if (why != STELE_CANCELLED)
+        (void)snprintf(client->trouble, sizeof(client->trouble), "%s: %s", link->address, stele_err_text(why));
     link->conn = NULL;
     link->is_ready = false;
-    link->retry_ms = stele_client__now_ms(link->client) + STELE_RETRY_BACKOFF_MS;
+    link->queued_bytes = 0;
+    (void)stele_client__retry(client, &link->backoff, STELE_CLOSED);
     drop_incoming(link);
-    stele_list_remove(&link->hello.link);
-    stele_buf_unref(link->hello.frame);
-    link->hello.frame = NULL;
-    while (!stele_list_is_empty(&link->calls)) {
-        struct stele_call *call = STELE_CONTAINER_OF(link->calls.next, struct stele_call, link);
-        if (!call->is_sent)
-            break;
-        finish_call(call, why == STELE_OK ? STELE_CLOSED : why, NULL, NULL, NULL, 0);
+    if (link->hello.frame != NULL) {
+        stele_list_remove(&link->hello.link);
+        stele_buf_unref(link->hello.frame);
+        link->hello.frame = NULL;
+        link->sent_count -= link->hello.is_sent;
+    }
+    /* Those of now only: `done` may start others. */
+    for (int32_t count = link->sent_count; count > 0; count--) {
+        struct stele_call *call = first_call(link);
+        STELE_ASSERT(call != NULL);
+        STELE_ASSERT(call->is_sent);
+        finish_call(link, call, err, NULL);
     }
 }
 
@@ -157,15 +218,21 @@ static enum stele_err send_call(struct stele_link *link, struct stele_call *call
         pieces[count++] =
             (struct stele_piece){.buf = call->records, .at = call->records->bytes, .bytes = call->records->count};
     call->is_sent = true;
+    link->sent_count++;
+    for (int i = 0; i < count; i++)
+        link->queued_bytes += pieces[i].bytes;
     return link->client->driver->net->ops->send(link->conn, pieces, count);
 }
 
 static void send_waiting(struct stele_link *link)
 {
+    int64_t sent_max = stele_settings_int(link->client->settings, "max.in.flight.requests.per.connection");
     for (struct stele_list *at = link->calls.next; at != &link->calls && link->is_ready; at = at->next) {
         struct stele_call *call = STELE_CONTAINER_OF(at, struct stele_call, link);
         if (call->is_sent)
             continue;
+        if (link->sent_count >= sent_max || link->queued_bytes > QUEUED_BYTES_MAX)
+            return;
         enum stele_err err = send_call(link, call);
         if (err != STELE_OK) {
             drop_link(link, err);
@@ -174,25 +241,28 @@ static void send_waiting(struct stele_link *link)
     }
 }
 
-static void hello_done(struct stele_call *call, enum stele_err err, const struct stele_response *response,
-                       struct stele_buf *frame, const uint8_t *records, size_t records_bytes)
+static void hello_done(struct stele_call *call, enum stele_err err, const struct stele_answer *answer)
 {
     struct stele_link *link = STELE_CONTAINER_OF(call, struct stele_link, hello);
-    (void)frame;
-    (void)records;
-    (void)records_bytes;
-    if (err == STELE_OK && response->header.api == STELE_API_HELLO && response->body.hello.err == STELE_OK) {
+    const struct stele_hello_response *hello = answer->response != NULL ? &answer->response->body.hello : NULL;
+    STELE_ASSERT(err == STELE_OK); /* a link that goes down forgets its hello */
+    if (hello->err == STELE_OK) {
         link->is_ready = true;
+        link->backoff = (struct stele_backoff){0};
+        link->client->trouble[0] = 0;
         send_waiting(link);
         return;
     }
-    drop_link(link, err == STELE_OK ? STELE_UNSUPPORTED_VERSION : err);
+    drop_link(link, hello->err);
+    if (hello->message[0] != 0)
+        (void)snprintf(link->client->trouble, sizeof(link->client->trouble), "%s: %s", link->address, hello->message);
 }
 
 static enum stele_err encode(struct stele_client *client, struct stele_call *call, struct stele_request *request,
                              size_t records_bytes)
 {
     call->correlation_id = client->next_correlation_id++;
+    call->api = request->header.api;
     call->is_sent = false;
     request->header.version = 1;
     request->header.correlation_id = call->correlation_id;
@@ -224,8 +294,7 @@ static void say_hello(struct stele_link *link)
         link->hello.link.prev = &link->calls;
         link->calls.next->prev = &link->hello.link;
         link->calls.next = &link->hello.link;
-        link->hello.deadline_ms =
-            stele_client__now_ms(link->client) + stele_settings_int(link->client->settings, "request.timeout.ms");
+        link->hello.deadline_ms = link->set_up_ms;
         err = send_call(link, &link->hello);
     }
     if (err != STELE_OK)
@@ -248,8 +317,9 @@ static void on_closed(void *arg, enum stele_err why)
 
 static void on_sent(void *arg, size_t queued_bytes)
 {
-    (void)arg;
-    (void)queued_bytes;
+    struct stele_link *link = arg;
+    link->queued_bytes = queued_bytes;
+    send_waiting(link);
 }
 
 static void on_space(void *arg, uint8_t **out_at, size_t *out_bytes)
@@ -272,16 +342,21 @@ static void take_frame(struct stele_link *link)
     link->incoming = NULL;
     link->head_bytes = 0;
     enum stele_err err = stele_response_decode(&client->arena, frame->bytes, link->message_bytes, &response);
-    struct stele_call *call =
-        stele_list_is_empty(&link->calls) ? NULL : STELE_CONTAINER_OF(link->calls.next, struct stele_call, link);
-    if (err == STELE_OK && (call == NULL || !call->is_sent || call->correlation_id != response.header.correlation_id))
+    finish_oneway(link);
+    struct stele_call *call = first_call(link);
+    if (err == STELE_OK && (call == NULL || !call->is_sent || call->correlation_id != response.header.correlation_id ||
+                            call->api != response.header.api))
         err = STELE_MALFORMED;
     if (err == STELE_OK) {
         /* The handler may start calls, which use the arena: the answer keeps its own. */
         struct stele_arena kept = client->arena;
+        struct stele_answer answer = {.response = &response,
+                                      .frame = frame,
+                                      .records = frame->bytes + link->message_bytes,
+                                      .records_bytes = frame->count - link->message_bytes};
         stele_arena_init(&client->arena, client->env->mem, STELE_MEM_CLIENT, ARENA_BYTES_MAX);
-        finish_call(call, STELE_OK, &response, frame, frame->bytes + link->message_bytes,
-                    frame->count - link->message_bytes);
+        finish_call(link, call, STELE_OK, &answer);
+        send_waiting(link);
         stele_arena_deinit(&kept);
     } else {
         stele_arena_reset(&client->arena);
@@ -333,12 +408,12 @@ static void next_address(struct stele_link *link, char *out_address, size_t byte
 
 static void connect_when_needed(struct stele_link *link, int64_t now_ms)
 {
-    char address[300];
-    if (link->conn != NULL || stele_list_is_empty(&link->calls) || now_ms < link->retry_ms)
+    struct stele_net *net = link->client->driver->net;
+    if (link->conn != NULL || stele_list_is_empty(&link->calls) || now_ms < link->backoff.at_ms)
         return;
-    next_address(link, address, sizeof(address));
-    enum stele_err err =
-        link->client->driver->net->ops->connect(link->client->driver->net, address, &link_handler, link, &link->conn);
+    link->set_up_ms = now_ms + SET_UP_MS;
+    next_address(link, link->address, sizeof(link->address));
+    enum stele_err err = net->ops->connect(net, link->address, &link_handler, link, &link->conn);
     if (err != STELE_OK)
         link_down(link, err);
 }
@@ -346,6 +421,8 @@ static void connect_when_needed(struct stele_link *link, int64_t now_ms)
 /* A sent call that is late closes the connection: its answer would be taken for the next one's. */
 static void expire_calls(struct stele_link *link, int64_t now_ms)
 {
+    if (link->conn != NULL && !link->is_ready && now_ms >= link->set_up_ms)
+        drop_link(link, STELE_REQUEST_TIMED_OUT);
     for (struct stele_list *at = link->calls.next; at != &link->calls; at = at->next) {
         struct stele_call *call = STELE_CONTAINER_OF(at, struct stele_call, link);
         if (call->deadline_ms > now_ms)
@@ -353,7 +430,7 @@ static void expire_calls(struct stele_link *link, int64_t now_ms)
         if (call->is_sent) {
             drop_link(link, STELE_REQUEST_TIMED_OUT);
         } else {
-            finish_call(call, STELE_REQUEST_TIMED_OUT, NULL, NULL, NULL, 0);
+            finish_call(link, call, STELE_REQUEST_TIMED_OUT, NULL);
         }
         return;
     }
@@ -365,10 +442,12 @@ static int64_t link_deadline(const struct stele_link *link)
     for (const struct stele_list *at = link->calls.next; at != &link->calls; at = at->next) {
         const struct stele_call *call =
             (const struct stele_call *)(const void *)((const char *)at - offsetof(struct stele_call, link));
-        deadline = stele_min_i64(deadline, call->deadline_ms);
+        deadline = stele_min_i64(deadline, call->is_sent && call->is_oneway ? 0 : call->deadline_ms);
     }
     if (link->conn == NULL && !stele_list_is_empty(&link->calls))
-        deadline = stele_min_i64(deadline, link->retry_ms);
+        deadline = stele_min_i64(deadline, link->backoff.at_ms);
+    if (link->conn != NULL && !link->is_ready)
+        deadline = stele_min_i64(deadline, link->set_up_ms);
     return deadline;
 }
 
@@ -396,11 +475,28 @@ void stele_client__cancel(struct stele_client *client, enum stele_purpose purpos
     stele_buf_unref(call->frame);
     stele_buf_unref(call->records);
     call->frame = call->records = NULL;
-    if (was_sent)
+    if (was_sent) {
+        client->links[purpose].sent_count--;
         drop_link(&client->links[purpose], STELE_CANCELLED);
+    }
 }
 
 /* The client */
+
+/* "HOST:PORT[,HOST:PORT...]" with every part there. */
+static bool is_address_list(const char *text)
+{
+    for (;;) {
+        size_t bytes = strcspn(text, ","), host_bytes = bytes;
+        while (host_bytes > 0 && text[host_bytes - 1] >= '0' && text[host_bytes - 1] <= '9')
+            host_bytes--;
+        if (host_bytes < 2 || text[host_bytes - 1] != ':' || host_bytes == bytes || bytes >= STELE_ADDRESS_BYTES)
+            return false;
+        if (text[bytes] == 0)
+            return true;
+        text += bytes + 1;
+    }
+}
 
 static struct stele_client_part *part_of(struct stele_list *link)
 {
@@ -411,6 +507,7 @@ static void tick(struct stele_client *client)
 {
     int64_t now_ms = stele_client__now_ms(client);
     for (int i = 0; i < STELE_PURPOSE_COUNT; i++) {
+        finish_oneway(&client->links[i]);
         expire_calls(&client->links[i], now_ms);
         connect_when_needed(&client->links[i], now_ms);
     }
@@ -435,10 +532,13 @@ static int64_t client_deadline(struct stele_client *client)
 int stele_client_poll(struct stele_client *client, int wait_ms)
 {
     int64_t until = stele_client__now_ms(client) + wait_ms;
+    STELE_ASSERT(!client->is_polling);
+    client->is_polling = true;
     client->callbacks = 0;
     tick(client);
-    client->driver->wait(client->driver, stele_min_i64(until, client_deadline(client)));
+    client->driver->wait(client->driver, client->callbacks > 0 ? 0 : stele_min_i64(until, client_deadline(client)));
     tick(client);
+    client->is_polling = false;
     return client->callbacks;
 }
 
@@ -447,6 +547,9 @@ enum stele_err stele_client__new(struct stele_client_driver *driver, const char 
                                  struct stele_error *error)
 {
     struct stele_mem *mem = driver->env->mem;
+    if (!is_address_list(bootstrap))
+        return stele_error_set(error, STELE_INVALID_ARGUMENT, "'%.200s' names no node: write HOST:PORT[,HOST:PORT...]",
+                               bootstrap);
     struct stele_client *client = stele_mem_alloc(mem, STELE_MEM_CLIENT, sizeof(*client));
     if (client == NULL)
         return stele_error_set(error, STELE_NO_MEMORY, "out of memory");

@@ -25,30 +25,52 @@ STELE_MUST_CHECK enum stele_err stele_client__new(struct stele_client_driver *dr
 /* What a connection is for; each purpose has one of its own, so that a parked fetch delays no produce. */
 enum stele_purpose { STELE_FOR_CONTROL, STELE_FOR_PRODUCE, STELE_FOR_FETCH, STELE_PURPOSE_COUNT };
 
+/** What a request brought; borrowed for the call of `done`. Ref `frame` to keep the record bytes, which lie in it. */
+struct stele_answer {
+    const struct stele_response *response;
+    struct stele_buf *frame;
+    const uint8_t *records;
+    size_t records_bytes;
+};
+
 struct stele_call;
-/** `response` is NULL unless err is OK. Record bytes lie in `frame` from `records` on; ref it to keep them. */
-typedef void (*stele_call_done)(struct stele_call *call, enum stele_err err, const struct stele_response *response,
-                                struct stele_buf *frame, const uint8_t *records, size_t records_bytes);
+/** The answer is all NULL unless err is OK, and for a oneway call. A connection that ends is told as CLOSED or
+ * REQUEST_TIMED_OUT: whether the node did what was asked is not known then. */
+typedef void (*stele_call_done)(struct stele_call *call, enum stele_err err, const struct stele_answer *answer);
 
 /** One request under way; embedded in what waits for it. */
 struct stele_call {
     struct stele_list link;
+    enum stele_api api;
     uint64_t correlation_id;
     int64_t deadline_ms;
     struct stele_buf *frame;   /* header and message; the call's */
     struct stele_buf *records; /* or NULL; a reference of the call's */
     bool is_sent;
+    bool is_oneway; /* no answer comes (acks=0): done, without a response, once it is sent */
     stele_call_done done;
 };
+
+/** When the next try may be made; all zero before the first failure. */
+struct stele_backoff {
+    int32_t attempts;
+    int64_t at_ms;
+};
+
+enum { STELE_ADDRESS_BYTES = 280 };
 
 struct stele_link {
     struct stele_client *client;
     enum stele_purpose purpose;
-    struct stele_conn *conn; /* NULL: not connected */
-    bool is_ready;           /* hello was answered */
-    int64_t retry_ms;        /* no new connection before */
-    int address_at;          /* of the bootstrap list: the next to try */
-    struct stele_list calls; /* sent ones first, in order; then those that wait */
+    struct stele_conn *conn;           /* NULL: not connected */
+    bool is_ready;                     /* hello was answered */
+    int64_t set_up_ms;                 /* when a connection that is not ready is given up */
+    struct stele_backoff backoff;      /* no new connection before; reset by a hello that succeeds */
+    char address[STELE_ADDRESS_BYTES]; /* of the connection */
+    int address_at;                    /* of the bootstrap list: the next to try */
+    int32_t sent_count;                /* calls that wait for an answer */
+    size_t queued_bytes;               /* handed to the net and not sent */
+    struct stele_list calls;           /* sent ones first, in order; then those that wait */
     struct stele_call hello;
     uint8_t head[8];
     size_t head_bytes;
@@ -66,6 +88,8 @@ struct stele_client {
     uint64_t next_correlation_id;
     struct stele_list producers, consumers; /* of struct stele_client_part */
     int callbacks;
+    bool is_polling;
+    char trouble[STELE_ERROR_TEXT_BYTES]; /* why the last connection ended or was not made; "" when all is well */
 };
 
 /** What a producer or consumer is to its client. */
@@ -92,9 +116,13 @@ STELE_MUST_CHECK enum stele_err stele_client__settings(struct stele_client *clie
                                                        const struct stele_setting *settings,
                                                        struct stele_settings **out, struct stele_error *error);
 
-enum { STELE_RETRY_BACKOFF_MS = 100 };
 /** The one place that decides on a retry: by the error's class only. */
 bool stele_client__may_retry(enum stele_err err);
+/** Whether to try again after `err`, and then when: 100 ms, doubled with every attempt up to a second, 20 % more or
+ * less by chance so that many clients do not come at once. */
+bool stele_client__retry(struct stele_client *client, struct stele_backoff *backoff, enum stele_err err);
+/** The code for `err` and a formatted text. */
+struct stele_result stele_client__failure(enum stele_err err, const char *format, ...) STELE_PRINTF(2, 3);
 
 /** Kafka's murmur2 of a key and the partition it gives. */
 uint32_t stele_murmur2(const void *bytes, size_t count);

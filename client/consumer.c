@@ -1,68 +1,54 @@
 /* Reads partitions by long polls, one request for all of them at a time. The next one is sent as soon as an answer
  * came, so that it is on its way while the records are read. Batches are walked where they lie in the answer's frame.
- */
-#include "client/client_internal.h"
+ *
+ * Invariants
+ *  1. `position` of a partition only grows until it is assigned anew; every record at or above it is still to come.
+ *  2. Answers and ready ranges carry the generation of the assignment that they were asked for; those of an older one
+ *     are dropped.
+ *  3. A batch that fails its checksum is never skipped: the range is fetched again, and after a few tries the partition
+ *     fails. */
+#include "client/consumer_internal.h"
 
 #include "base/check.h"
-#include "proto/record_batch.h"
 
 #include <string.h>
 
-enum { PARTITIONS_MAX = 1024, UNPACKED_BYTES_MAX = 1 << 30 };
+enum { READY_MAX = 2 /* ranges held unread before the next request waits */ };
 
-struct assigned {
-    int32_t partition;
-    int64_t position; /* of the next record to give */
-    int64_t fetched;  /* of the next batch to ask for */
-};
-
-/* An answer's bytes of one partition that are not read yet. */
-struct ready {
-    struct stele_list link;
-    struct stele_buf *frame;
-    struct assigned *assigned;
-    const uint8_t *at, *end;
-};
-
-struct stele_consumer {
-    struct stele_client *client;
-    struct stele_client_part part;
-    struct stele_settings *settings;
-    struct stele_uuid topic_id;
-    int32_t partitions;
-    struct assigned *assigned;
-    int assigned_count;
-    struct stele_call call;
-    bool is_calling;
-    int64_t retry_ms;
-    struct stele_list ready;
-    struct stele_record_walker walker; /* of the batch being read */
-    bool is_walking;
-    struct assigned *walked;
-    struct stele_record record;
-    struct stele_result failure; /* code 0: none */
-    bool check_crcs;
-};
-
-static struct ready *first_ready(struct stele_consumer *consumer)
+struct ready *stele_consumer__first_ready(const struct stele_consumer *consumer)
 {
     return stele_list_is_empty(&consumer->ready) ? NULL : STELE_CONTAINER_OF(consumer->ready.next, struct ready, link);
 }
 
-static void free_ready(struct stele_consumer *consumer, struct ready *ready)
+void stele_consumer__free_ready(struct stele_consumer *consumer, struct ready *ready)
 {
     stele_list_remove(&ready->link);
     stele_buf_unref(ready->frame);
     stele_mem_free(consumer->client->env->mem, ready);
 }
 
-static struct assigned *find_assigned(struct stele_consumer *consumer, int32_t partition)
+/* Asking begins again at `offset`, and what came before is forgotten (invariant 2). */
+static void restart(struct assigned *assigned, int64_t offset)
 {
-    for (int i = 0; i < consumer->assigned_count; i++) {
-        if (consumer->assigned[i].partition == partition)
-            return &consumer->assigned[i];
-    }
-    return NULL;
+    assigned->generation++;
+    assigned->fetched = offset;
+}
+
+void stele_consumer__fail(struct stele_consumer *consumer, struct assigned *assigned, enum stele_err err,
+                          const char *text)
+{
+    assigned->err = err;
+    consumer->failed = assigned;
+    consumer->failure = stele_client__failure(err, "%.200s-%d at offset %lld: %.200s", consumer->topic,
+                                              assigned->partition, (long long)assigned->position, text);
+}
+
+void stele_consumer__refetch(struct stele_consumer *consumer, struct assigned *assigned, enum stele_err err)
+{
+    enum { DAMAGE_TRIES = 3 };
+    restart(assigned, assigned->position);
+    if (assigned->backoff.attempts >= DAMAGE_TRIES || !stele_client__retry(consumer->client, &assigned->backoff, err))
+        stele_consumer__fail(consumer, assigned, err, stele_err_text(err));
 }
 
 /* Whole batches of the answer move the fetch position; a cut one at the end is asked for again. */
@@ -74,112 +60,190 @@ static const uint8_t *whole_batches(struct assigned *assigned, const uint8_t *at
         if (size < STELE_BATCH_HEADER_BYTES || (size_t)size > bytes ||
             stele_batch_header_read(at, bytes, &header) != STELE_OK)
             break;
-        assigned->fetched = stele_batch_last_offset(&header) + 1;
+        assigned->fetched = stele_max_i64(assigned->fetched, stele_batch_last_offset(&header) + 1);
         at += size;
         bytes -= (size_t)size;
     }
     return at;
 }
 
-static void take_result(struct stele_consumer *consumer, const struct stele_fetch_result *result,
-                        struct stele_buf *frame, const uint8_t *at)
+/* Not one whole batch that is new: a larger one than was asked for, or bytes that are none. */
+static void take_nothing(struct stele_consumer *consumer, struct assigned *assigned, const uint8_t *at, size_t bytes)
 {
-    struct assigned *assigned = find_assigned(consumer, result->partition);
-    if (assigned == NULL)
-        return;
-    if (result->err != STELE_OK) {
-        if (stele_client__may_retry(result->err))
-            consumer->retry_ms = stele_client__now_ms(consumer->client) + STELE_RETRY_BACKOFF_MS;
-        else
-            consumer->failure = stele_client__result(result->err, "");
-        return;
-    }
-    const uint8_t *end = whole_batches(assigned, at, result->records_bytes);
-    if (end == at)
-        return;
-    struct ready *ready = stele_mem_alloc(consumer->client->env->mem, STELE_MEM_CLIENT, sizeof(*ready));
-    if (ready == NULL) {
-        consumer->failure = stele_client__result(STELE_NO_MEMORY, "");
-        return;
-    }
-    *ready = (struct ready){.frame = stele_buf_ref(frame), .assigned = assigned, .at = at, .end = end};
-    stele_list_init(&ready->link);
-    stele_list_push(&consumer->ready, &ready->link);
+    bool is_cut = bytes < STELE_BATCH_PREFIX_BYTES || stele_batch_size(at) > (int64_t)bytes;
+    if (is_cut && assigned->max_bytes < INT32_MAX)
+        assigned->max_bytes = assigned->max_bytes > INT32_MAX / 2 ? INT32_MAX : assigned->max_bytes * 2;
+    else
+        stele_consumer__refetch(consumer, assigned, STELE_CORRUPT_MESSAGE);
 }
 
-static void fetch_done(struct stele_call *call, enum stele_err err, const struct stele_response *response,
-                       struct stele_buf *frame, const uint8_t *records, size_t records_bytes)
+static void take_records(struct stele_consumer *consumer, struct assigned *assigned,
+                         const struct stele_fetch_result *result, const struct stele_answer *answer, const uint8_t *at)
+{
+    size_t aborted_bytes = result->aborted_count * sizeof(struct aborted);
+    struct ready *ready = stele_mem_alloc(consumer->client->env->mem, STELE_MEM_CLIENT, sizeof(*ready) + aborted_bytes);
+    if (ready == NULL) {
+        (void)stele_client__retry(consumer->client, &assigned->backoff, STELE_NO_MEMORY);
+        return;
+    }
+    int64_t before = assigned->fetched;
+    const uint8_t *end = whole_batches(assigned, at, result->records_bytes);
+    if (assigned->fetched == before) {
+        stele_mem_free(consumer->client->env->mem, ready);
+        take_nothing(consumer, assigned, at, result->records_bytes);
+        return;
+    }
+    *ready = (struct ready){.frame = stele_buf_ref(answer->frame),
+                            .assigned = assigned,
+                            .generation = assigned->generation,
+                            .at = at,
+                            .end = end,
+                            .aborted_count = result->aborted_count};
+    for (size_t i = 0; i < result->aborted_count; i++)
+        ready->aborted[i] = (struct aborted){.transaction = result->aborted[i]};
+    stele_list_init(&ready->link);
+    stele_list_push(&consumer->ready, &ready->link);
+    assigned->backoff.at_ms = 0;
+}
+
+static void take_result(struct stele_consumer *consumer, const struct stele_fetch_result *result,
+                        const struct stele_answer *answer, const uint8_t *at)
+{
+    if (result->partition < 0 || result->partition >= consumer->partitions ||
+        !stele_uuid_equal(&result->topic_id, &consumer->topic_id))
+        return;
+    struct assigned *assigned = &consumer->assigned[result->partition];
+    if (!assigned->is_assigned || assigned->generation != assigned->asked_generation)
+        return;
+    if (result->err == STELE_OK) {
+        if (result->records_bytes > 0)
+            take_records(consumer, assigned, result, answer, at);
+    } else if (result->err == STELE_OFFSET_OUT_OF_RANGE) {
+        stele_consumer__fail(consumer, assigned, result->err,
+                             "the partition does not hold that offset (any more); read from its beginning or its end");
+    } else if (!stele_client__retry(consumer->client, &assigned->backoff, result->err)) {
+        stele_consumer__fail(consumer, assigned, result->err, stele_err_text(result->err));
+    }
+}
+
+static void fetch_done(struct stele_call *call, enum stele_err err, const struct stele_answer *answer)
 {
     struct stele_consumer *consumer = STELE_CONTAINER_OF(call, struct stele_consumer, call);
     consumer->is_calling = false;
     if (err == STELE_OK)
-        err = response->body.fetch.err;
+        err = answer->response->body.fetch.err;
     if (err != STELE_OK) {
-        consumer->retry_ms = stele_client__now_ms(consumer->client) + STELE_RETRY_BACKOFF_MS;
-        if (!stele_client__may_retry(err))
-            consumer->failure = stele_client__result(err, "");
+        if (!stele_client__retry(consumer->client, &consumer->backoff, err))
+            consumer->failure = stele_client__failure(err, "topic '%.200s': %s", consumer->topic, stele_err_text(err));
         return;
     }
-    for (size_t i = 0; i < response->body.fetch.result_count; i++) {
-        const struct stele_fetch_result *result = &response->body.fetch.results[i];
-        if (result->records_bytes > records_bytes) {
-            consumer->failure = stele_client__result(STELE_MALFORMED, "an answer holds fewer records than it says");
-            return;
+    consumer->backoff = (struct stele_backoff){0};
+    const struct stele_fetch_response *fetch = &answer->response->body.fetch;
+    const uint8_t *at = answer->records;
+    size_t left = answer->records_bytes;
+    for (size_t i = 0; i < fetch->result_count; i++) {
+        size_t bytes = fetch->results[i].records_bytes;
+        if (bytes > left) {
+            (void)stele_client__retry(consumer->client, &consumer->backoff, STELE_CLOSED);
+            return; /* fewer records than it says: what came so far is good, the rest is asked for again */
         }
-        take_result(consumer, result, frame, records);
-        records += result->records_bytes;
-        records_bytes -= result->records_bytes;
+        take_result(consumer, &fetch->results[i], answer, at);
+        at += bytes;
+        left -= bytes;
     }
 }
 
-static void start_fetch(struct stele_consumer *consumer)
+static bool is_wanted(const struct assigned *assigned, int64_t now_ms)
 {
-    struct stele_client *client = consumer->client;
-    struct stele_fetch_partition partitions[PARTITIONS_MAX];
-    bool is_committed = strcmp(stele_settings_text(consumer->settings, "isolation.level"), "read_committed") == 0;
-    for (int i = 0; i < consumer->assigned_count; i++)
-        partitions[i] = (struct stele_fetch_partition){
-            .topic_id = consumer->topic_id,
-            .partition = consumer->assigned[i].partition,
-            .fetch_offset = consumer->assigned[i].fetched,
-            .max_bytes = (int32_t)stele_settings_int(consumer->settings, "max.partition.fetch.bytes"),
-            .current_leader_epoch = -1,
-            .last_fetched_epoch = -1,
-            .log_start_offset = -1};
+    return assigned->is_assigned && assigned->err == STELE_OK && assigned->backoff.at_ms <= now_ms;
+}
+
+/* Into the consumer's array; how many. */
+static size_t list_wanted(struct stele_consumer *consumer, int64_t now_ms)
+{
+    size_t count = 0;
+    for (int32_t i = 0; i < consumer->partitions; i++) {
+        struct assigned *assigned = &consumer->assigned[i];
+        if (!is_wanted(assigned, now_ms))
+            continue;
+        assigned->asked_generation = assigned->generation;
+        consumer->asked[count++] = (struct stele_fetch_partition){.topic_id = consumer->topic_id,
+                                                                  .partition = i,
+                                                                  .fetch_offset = assigned->fetched,
+                                                                  .max_bytes = assigned->max_bytes,
+                                                                  .current_leader_epoch = -1,
+                                                                  .last_fetched_epoch = -1,
+                                                                  .log_start_offset = -1};
+    }
+    return count;
+}
+
+static void start_fetch(struct stele_consumer *consumer, int64_t now_ms)
+{
+    size_t count = list_wanted(consumer, now_ms);
+    if (count == 0)
+        return;
     struct stele_request request = {
         .header.api = STELE_API_FETCH,
         .body.fetch = {.replica_id = -1,
                        .max_wait_ms = (int32_t)stele_settings_int(consumer->settings, "fetch.max.wait.ms"),
                        .min_bytes = (int32_t)stele_settings_int(consumer->settings, "fetch.min.bytes"),
                        .max_bytes = (int32_t)stele_settings_int(consumer->settings, "fetch.max.bytes"),
-                       .isolation = is_committed ? STELE_READ_COMMITTED : STELE_READ_UNCOMMITTED,
-                       .partitions = partitions,
-                       .partition_count = (size_t)consumer->assigned_count}};
+                       .isolation = consumer->isolation,
+                       .partitions = consumer->asked,
+                       .partition_count = count}};
     consumer->call = (struct stele_call){.done = fetch_done};
     stele_list_init(&consumer->call.link);
     consumer->is_calling = true;
-    enum stele_err err = stele_client__call(client, STELE_FOR_FETCH, &consumer->call, &request, NULL);
-    if (err != STELE_OK) {
-        consumer->is_calling = false;
-        consumer->retry_ms = stele_client__now_ms(client) + STELE_RETRY_BACKOFF_MS;
+    if (stele_client__call(consumer->client, STELE_FOR_FETCH, &consumer->call, &request, NULL) == STELE_OK) {
+        consumer->call.deadline_ms += request.body.fetch.max_wait_ms;
+        return;
     }
+    consumer->is_calling = false;
+    (void)stele_client__retry(consumer->client, &consumer->backoff, STELE_NO_MEMORY);
+}
+
+/* Nothing is asked for while enough lies ready. */
+static bool is_full(const struct stele_consumer *consumer)
+{
+    int count = 0;
+    for (const struct stele_list *at = consumer->ready.next; at != &consumer->ready && count < READY_MAX; at = at->next)
+        count++;
+    return count == READY_MAX;
 }
 
 static void consumer_tick(struct stele_client_part *part, int64_t now_ms)
 {
     struct stele_consumer *consumer = STELE_CONTAINER_OF(part, struct stele_consumer, part);
-    bool has_two = !stele_list_is_empty(&consumer->ready) && consumer->ready.next != consumer->ready.prev;
-    if (!consumer->is_calling && now_ms >= consumer->retry_ms && consumer->assigned_count > 0 && !has_two &&
-        consumer->failure.code == 0)
-        start_fetch(consumer);
+    if (!consumer->is_calling && now_ms >= consumer->backoff.at_ms && !is_full(consumer))
+        start_fetch(consumer, now_ms);
 }
 
 static int64_t consumer_deadline(const struct stele_client_part *part)
 {
     const struct stele_consumer *consumer =
         (const struct stele_consumer *)(const void *)((const char *)part - offsetof(struct stele_consumer, part));
-    return consumer->is_calling || consumer->assigned_count == 0 || consumer->failure.code != 0 ? INT64_MAX
-                                                                                                : consumer->retry_ms;
+    int64_t deadline = INT64_MAX;
+    if (consumer->is_calling || is_full(consumer))
+        return deadline;
+    for (int32_t i = 0; i < consumer->partitions; i++) {
+        const struct assigned *assigned = &consumer->assigned[i];
+        if (assigned->is_assigned && assigned->err == STELE_OK)
+            deadline = stele_min_i64(deadline, assigned->backoff.at_ms);
+    }
+    return deadline == INT64_MAX ? deadline : stele_max_i64(deadline, consumer->backoff.at_ms);
+}
+
+static enum stele_err set_up(struct stele_consumer *consumer)
+{
+    struct stele_mem *mem = consumer->client->env->mem;
+    size_t count = (size_t)consumer->partitions;
+    const char *isolation = stele_settings_text(consumer->settings, "isolation.level");
+    consumer->isolation = strcmp(isolation, "read_committed") == 0 ? STELE_READ_COMMITTED : STELE_READ_UNCOMMITTED;
+    consumer->check_crcs = stele_settings_bool(consumer->settings, "check.crcs");
+    consumer->assigned = stele_mem_array(mem, STELE_MEM_CLIENT, count, sizeof(*consumer->assigned));
+    consumer->asked = stele_mem_array(mem, STELE_MEM_CLIENT, count, sizeof(*consumer->asked));
+    return consumer->assigned == NULL || consumer->asked == NULL ? STELE_NO_MEMORY : STELE_OK;
 }
 
 struct stele_consumer *stele_consumer_new(struct stele_client *client, const char *topic,
@@ -193,16 +257,14 @@ struct stele_consumer *stele_consumer_new(struct stele_client *client, const cha
         consumer->part = (struct stele_client_part){.tick = consumer_tick, .deadline = consumer_deadline};
         stele_list_init(&consumer->part.link);
         stele_list_init(&consumer->ready);
-        err = stele_client__settings(client, settings, &consumer->settings, &error);
+        consumer->topic = stele_mem_string(client->env->mem, STELE_MEM_CLIENT, topic);
+        err = consumer->topic == NULL ? STELE_NO_MEMORY
+                                      : stele_client__settings(client, settings, &consumer->settings, &error);
     }
     if (err == STELE_OK)
         err = stele_client__topic(client, topic, &consumer->topic_id, &consumer->partitions, &error);
-    if (err == STELE_OK) {
-        size_t count = (size_t)stele_min_i64(consumer->partitions, PARTITIONS_MAX);
-        consumer->check_crcs = stele_settings_bool(consumer->settings, "check.crcs");
-        consumer->assigned = stele_mem_array(client->env->mem, STELE_MEM_CLIENT, count, sizeof(*consumer->assigned));
-        err = consumer->assigned == NULL ? STELE_NO_MEMORY : STELE_OK;
-    }
+    if (err == STELE_OK)
+        err = set_up(consumer);
     if (result != NULL)
         *result = stele_client__result(err, error.text);
     if (err != STELE_OK) {
@@ -213,145 +275,87 @@ struct stele_consumer *stele_consumer_new(struct stele_client *client, const cha
     return consumer;
 }
 
+int32_t stele_consumer_partitions(const struct stele_consumer *consumer)
+{
+    return consumer->partitions;
+}
+
+static void forget_failure(struct stele_consumer *consumer, const struct assigned *assigned)
+{
+    if (consumer->failed != assigned)
+        return;
+    consumer->failed = NULL;
+    consumer->failure = stele_client__result(STELE_OK, "");
+    for (int32_t i = 0; i < consumer->partitions; i++) {
+        struct assigned *other = &consumer->assigned[i];
+        if (other != assigned && other->is_assigned && other->err != STELE_OK)
+            stele_consumer__fail(consumer, other, other->err, stele_err_text(other->err));
+    }
+}
+
+/* The batch being read is given up when it is of this partition. */
+static void stop_walking(struct stele_consumer *consumer, const struct assigned *assigned)
+{
+    if (!consumer->is_walking || consumer->walked != assigned)
+        return;
+    consumer->is_walking = false;
+    stele_record_walker_deinit(&consumer->walker);
+}
+
 struct stele_result stele_consumer_assign(struct stele_consumer *consumer, int32_t partition, int64_t offset)
 {
-    if (partition < 0 || partition >= consumer->partitions || offset < 0)
-        return stele_client__result(STELE_UNKNOWN_TOPIC_OR_PARTITION, "the topic has no such partition or offset");
-    struct assigned *assigned = find_assigned(consumer, partition);
-    if (assigned == NULL && consumer->assigned_count == PARTITIONS_MAX)
-        return stele_client__result(STELE_TOO_LARGE, "a consumer reads at most 1024 partitions");
-    if (assigned == NULL)
-        assigned = &consumer->assigned[consumer->assigned_count++];
-    *assigned = (struct assigned){.partition = partition, .position = offset, .fetched = offset};
+    if (partition < 0 || partition >= consumer->partitions)
+        return stele_client__failure(STELE_INVALID_ARGUMENT, "topic '%.200s' has partitions 0 to %d, not %d",
+                                     consumer->topic, consumer->partitions - 1, partition);
+    if (offset < 0)
+        return stele_client__failure(STELE_INVALID_ARGUMENT, "%lld is no offset; stele_offset_at gives one",
+                                     (long long)offset);
+    struct assigned *assigned = &consumer->assigned[partition];
+    stop_walking(consumer, assigned);
+    forget_failure(consumer, assigned);
+    *assigned =
+        (struct assigned){.partition = partition,
+                          .position = offset,
+                          .is_assigned = true,
+                          .generation = assigned->generation,
+                          .max_bytes = (int32_t)stele_settings_int(consumer->settings, "max.partition.fetch.bytes")};
+    restart(assigned, offset);
     return stele_client__result(STELE_OK, "");
 }
 
-/* Begins the next batch of what has come; false when nothing is left. */
-static bool next_batch(struct stele_consumer *consumer, enum stele_err *out_err)
+void stele_consumer_unassign(struct stele_consumer *consumer, int32_t partition)
 {
-    struct stele_batch_header header;
-    *out_err = STELE_OK;
-    for (;;) {
-        struct ready *ready = first_ready(consumer);
-        if (ready == NULL)
-            return false;
-        if (ready->at == ready->end) {
-            free_ready(consumer, ready);
-            continue;
-        }
-        const uint8_t *batch = ready->at;
-        size_t bytes = (size_t)stele_batch_size(batch);
-        ready->at += bytes;
-        consumer->walked = ready->assigned;
-        *out_err = consumer->check_crcs ? stele_batch_check(batch, bytes, &header)
-                                        : stele_batch_header_read(batch, bytes, &header);
-        if (*out_err != STELE_OK)
-            return false;
-        if ((header.attributes & STELE_BATCH_CONTROL) != 0 ||
-            stele_batch_last_offset(&header) < consumer->walked->position) {
-            consumer->walked->position =
-                stele_max_i64(consumer->walked->position, stele_batch_last_offset(&header) + 1);
-            continue;
-        }
-        *out_err =
-            stele_record_walker_init(&consumer->walker, consumer->client->env->mem, batch, bytes, UNPACKED_BYTES_MAX);
-        consumer->is_walking = *out_err == STELE_OK;
-        return consumer->is_walking;
-    }
+    STELE_ASSERT(partition >= 0);
+    STELE_ASSERT(partition < consumer->partitions);
+    struct assigned *assigned = &consumer->assigned[partition];
+    stop_walking(consumer, assigned);
+    forget_failure(consumer, assigned);
+    assigned->is_assigned = false;
+    restart(assigned, 0);
 }
 
-/* True with the next record of what has come. */
-static bool next_record(struct stele_consumer *consumer, enum stele_err *out_err)
+int64_t stele_consumer_position(const struct stele_consumer *consumer, int32_t partition)
 {
-    *out_err = STELE_OK;
-    for (;;) {
-        if (!consumer->is_walking && !next_batch(consumer, out_err))
-            return false;
-        enum stele_err err = stele_record_next(&consumer->walker, &consumer->record);
-        if (err == STELE_OK && consumer->record.offset < consumer->walked->position)
-            continue;
-        if (err == STELE_OK) {
-            consumer->walked->position = consumer->record.offset + 1;
-            return true;
-        }
-        consumer->is_walking = false;
-        stele_record_walker_deinit(&consumer->walker);
-        if (err != STELE_END) {
-            *out_err = err;
-            return false;
-        }
-    }
-}
-
-static void fill_view(const struct stele_consumer *consumer, struct stele_record_view *out)
-{
-    const struct stele_record *record = &consumer->record;
-    *out = (struct stele_record_view){.partition = consumer->walked->partition,
-                                      .offset = record->offset,
-                                      .timestamp = record->timestamp,
-                                      .is_log_append_time =
-                                          (consumer->walker.header.attributes & STELE_BATCH_LOG_APPEND_TIME) != 0,
-                                      .key = record->key,
-                                      .value = record->value,
-                                      .key_bytes = (size_t)record->key_bytes,
-                                      .value_bytes = (size_t)record->value_bytes,
-                                      .header_count = (size_t)record->header_count,
-                                      .internal = record};
-}
-
-struct stele_result stele_consumer_next(struct stele_consumer *consumer, int wait_ms,
-                                        struct stele_record_view *out_record)
-{
-    int64_t until = -1;
-    for (;;) {
-        enum stele_err err;
-        if (next_record(consumer, &err)) {
-            fill_view(consumer, out_record);
-            return (struct stele_result){.code = 0};
-        }
-        if (err != STELE_OK)
-            return stele_client__result(err, "");
-        if (consumer->failure.code != 0)
-            return consumer->failure;
-        if (until < 0)
-            until = stele_client__now_ms(consumer->client) + wait_ms;
-        int64_t left = until - stele_client__now_ms(consumer->client);
-        if (left < 0 || (left == 0 && wait_ms > 0))
-            return stele_client__result(STELE_REQUEST_TIMED_OUT, "no record came in time");
-        (void)stele_client_poll(consumer->client, (int)stele_min_i64(left, 1000));
-        if (wait_ms == 0)
-            until = -2 + stele_client__now_ms(consumer->client);
-    }
-}
-
-bool stele_record_view_header(const struct stele_record_view *view, size_t index, const char **out_key,
-                              size_t *out_key_bytes, const void **out_value, size_t *out_value_bytes)
-{
-    struct stele_record_header header;
-    size_t pos = 0;
-    for (size_t i = 0; i <= index; i++) {
-        if (!stele_record_header_next(view->internal, &pos, &header))
-            return false;
-    }
-    *out_key = (const char *)header.key;
-    *out_key_bytes = (size_t)header.key_bytes;
-    *out_value = header.value;
-    *out_value_bytes = (size_t)header.value_bytes;
-    return true;
+    if (partition < 0 || partition >= consumer->partitions || !consumer->assigned[partition].is_assigned)
+        return -1;
+    return consumer->assigned[partition].position;
 }
 
 void stele_consumer_free(struct stele_consumer *consumer)
 {
     if (consumer == NULL)
         return;
+    struct stele_mem *mem = consumer->client->env->mem;
     stele_list_remove(&consumer->part.link);
     if (consumer->is_calling)
         stele_client__cancel(consumer->client, STELE_FOR_FETCH, &consumer->call);
     if (consumer->is_walking)
         stele_record_walker_deinit(&consumer->walker);
-    while (first_ready(consumer) != NULL)
-        free_ready(consumer, first_ready(consumer));
-    stele_mem_free(consumer->client->env->mem, consumer->assigned);
+    while (stele_consumer__first_ready(consumer) != NULL)
+        stele_consumer__free_ready(consumer, stele_consumer__first_ready(consumer));
+    stele_mem_free(mem, consumer->asked);
+    stele_mem_free(mem, consumer->assigned);
+    stele_mem_free(mem, consumer->topic);
     stele_settings_free(consumer->settings);
-    stele_mem_free(consumer->client->env->mem, consumer);
+    stele_mem_free(mem, consumer);
 }

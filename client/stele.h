@@ -1,9 +1,9 @@
 /* libstele: the client library of Stele. The only installed header.
  *
  * Handles are opaque. Nothing runs behind the caller's back: no thread is started; work is done inside
- * stele_client_poll, which the caller calls from one thread (in a loop, or when stele_client_fds says that a descriptor
- * is ready). Callbacks are called from poll only. Strings are UTF-8. Offsets count records from 0. Times are
- * milliseconds since 1970 in UTC. */
+ * stele_client_poll, and in the calls that say that they poll, from the one thread that uses the client. Callbacks are
+ * called from there only; a callback may send records, but must not poll or free anything. Strings are UTF-8. Offsets
+ * count records from 0. Times are milliseconds since 1970 in UTC. */
 #ifndef STELE_STELE_H
 #define STELE_STELE_H
 
@@ -28,8 +28,8 @@ struct stele_client;
 struct stele_producer;
 struct stele_consumer;
 
-/** Name and value of a setting; ends with a row of NULLs. Settings: bootstrap.servers, client.id, request.timeout.ms,
- * and those of producer and consumer below. */
+/** Name and value of a setting; ends with a row of NULLs. Settings: client.id (stele), request.timeout.ms (30000),
+ * max.in.flight.requests.per.connection (5), and those of producer and consumer below, which they then start from. */
 struct stele_setting {
     const char *name, *value;
 };
@@ -91,7 +91,8 @@ struct stele_delivery {
 };
 
 /** Settings: acks (all), linger.ms (5), batch.size (16384), compression.type (none), delivery.timeout.ms (120000),
- * buffer.memory (33554432), max.in.flight.requests.per.connection (5). */
+ * buffer.memory (33554432). With acks=0 a record counts as delivered, at offset -1, once it was handed to the system.
+ * A request of unknown fate is sent again, so a record may be there twice; order within a partition is kept. Polls. */
 STELE_EXPORT struct stele_producer *
 stele_producer_new(struct stele_client *client, const char *topic, const struct stele_setting *settings,
                    void (*delivered)(void *arg, const struct stele_delivery *delivery), void *arg,
@@ -123,10 +124,19 @@ struct stele_record_view {
 STELE_EXPORT struct stele_consumer *stele_consumer_new(struct stele_client *client, const char *topic,
                                                        const struct stele_setting *settings,
                                                        struct stele_result *result);
-/** Reads `partition` from `offset` on. */
+/** How many partitions the topic had when the consumer was made. */
+STELE_EXPORT int32_t stele_consumer_partitions(const struct stele_consumer *consumer);
+/** Reads `partition` from `offset` on; what was fetched of it before is forgotten. */
 STELE_EXPORT struct stele_result stele_consumer_assign(struct stele_consumer *consumer, int32_t partition,
                                                        int64_t offset);
-/** The next record, waiting up to wait_ms. Code 7: none came in time. Records of one partition come in offset order. */
+/** Reads `partition` no more. */
+STELE_EXPORT void stele_consumer_unassign(struct stele_consumer *consumer, int32_t partition);
+/** The offset up to which the partition was read: that of the next record, or the end of what a compaction or a
+ * transaction left out. -1: not assigned. */
+STELE_EXPORT int64_t stele_consumer_position(const struct stele_consumer *consumer, int32_t partition);
+/** The next record, waiting up to wait_ms; polls. Code 7: none came in time. Records of one partition come in offset
+ * order. An error of a partition that no retry can mend comes after the records read before it, and again until the
+ * partition is assigned anew. */
 STELE_EXPORT struct stele_result stele_consumer_next(struct stele_consumer *consumer, int wait_ms,
                                                      struct stele_record_view *out_record);
 STELE_EXPORT bool stele_record_view_header(const struct stele_record_view *record, size_t index, const char **out_key,

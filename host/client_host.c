@@ -19,6 +19,7 @@ static void host_wait(struct stele_client_driver *handle, int64_t until_ms)
 {
     struct host_driver *driver = STELE_CONTAINER_OF(handle, struct host_driver, driver);
     int64_t left = until_ms - stele_clock_mono_us() / 1000;
+    stele_loop_flush(driver->loop); /* the client queues between two waits */
     stele_loop_run_once(driver->loop, left < 0 ? 0 : left);
 }
 

@@ -223,6 +223,11 @@ static void run_hooks(struct stele_loop *loop)
     }
 }
 
+void stele_loop_flush(struct stele_loop *loop)
+{
+    run_hooks(loop);
+}
+
 /* The earlier of the core's deadline and the end of the wait. */
 static int64_t wake_time(struct stele_loop *loop, int64_t now_ms, int64_t wait_ms)
 {

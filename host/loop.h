@@ -46,6 +46,8 @@ struct event_base *stele_loop_base(struct stele_loop *loop);
 void stele_loop_set_core(struct stele_loop *loop, const struct stele_loop_core *core);
 void stele_loop_add_hook(struct stele_loop *loop, struct stele_loop_hook *hook);
 
+/** Runs the hooks now: what was queued outside of an iteration leaves before the next one waits. */
+void stele_loop_flush(struct stele_loop *loop);
 /** Runs until stele_loop_stop. */
 void stele_loop_run(struct stele_loop *loop);
 /** One iteration, waiting at most wait_ms (-1: as long as it takes) for something to happen. */

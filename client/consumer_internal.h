@@ -1,0 +1,69 @@
+/* The inside of a consumer, shared by consumer.c (assignment and fetching) and records.c (walking what came). */
+#ifndef STELE_CLIENT_CONSUMER_INTERNAL_H
+#define STELE_CLIENT_CONSUMER_INTERNAL_H
+
+#include "client/client_internal.h"
+#include "proto/record_batch.h"
+
+struct assigned {
+    int32_t partition;
+    bool is_assigned;
+    int32_t max_bytes;                     /* of the next fetch; grows when a batch does not fit */
+    int64_t position;                      /* of the next record to give */
+    int64_t fetched;                       /* of the next batch to ask for */
+    uint32_t generation, asked_generation; /* of now, and when the request under way was made */
+    enum stele_err err;                    /* no retry can mend it; OK: none */
+    struct stele_backoff backoff;
+};
+
+/* An aborted transaction on the way through a range: before its first batch, inside, behind its marker. */
+struct aborted {
+    struct stele_aborted_transaction transaction;
+    enum { ABORTED_AHEAD, ABORTED_INSIDE, ABORTED_BEHIND } state;
+};
+
+/* An answer's bytes of one partition that are not read yet: whole batches. */
+struct ready {
+    struct stele_list link;
+    struct stele_buf *frame;
+    struct assigned *assigned;
+    uint32_t generation;
+    const uint8_t *at, *end;
+    size_t aborted_count;
+    struct aborted aborted[];
+};
+
+struct stele_consumer {
+    struct stele_client *client;
+    struct stele_client_part part;
+    struct stele_settings *settings;
+    char *topic;
+    struct stele_uuid topic_id;
+    int32_t partitions;
+    struct assigned *assigned;           /* one a partition of the topic */
+    struct stele_fetch_partition *asked; /* room for a request */
+    enum stele_isolation isolation;
+    bool check_crcs;
+    struct stele_call call;
+    bool is_calling;
+    struct stele_backoff backoff;
+    struct stele_list ready;
+
+    struct stele_record_walker walker; /* of the batch being read, the first of the first ready range */
+    bool is_walking;
+    struct assigned *walked;
+    struct stele_record record;
+
+    struct stele_result failure; /* code 0: none */
+    struct assigned *failed;     /* whose failure it is; NULL: the whole consumer's */
+};
+
+struct ready *stele_consumer__first_ready(const struct stele_consumer *consumer);
+void stele_consumer__free_ready(struct stele_consumer *consumer, struct ready *ready);
+/** No retry can mend it: told once what was read before is given out. */
+void stele_consumer__fail(struct stele_consumer *consumer, struct assigned *assigned, enum stele_err err,
+                          const char *text);
+/** Asks for everything from the position on again, a few times, then fails. */
+void stele_consumer__refetch(struct stele_consumer *consumer, struct assigned *assigned, enum stele_err err);
+
+#endif

@@ -1,0 +1,555 @@
+#include "client/test/peer.h"
+
+#include "proto/frame.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { PIPE_BYTES_MAX = 64 << 20 };
+
+struct pipe {
+    uint8_t *bytes;
+    size_t count, capacity;
+};
+
+struct stele_conn {
+    struct stele_list link;
+    struct peer *peer;
+    const struct stele_conn_handler *handler;
+    void *arg;
+    bool is_opening, is_refused, is_closed, is_ending;
+    struct pipe in, out; /* as the peer sees it */
+    size_t sent_bytes;
+    /* a fetch that waits */
+    bool is_parked;
+    struct stele_request parked;
+    struct stele_fetch_partition parked_partitions[PEER_PARTITIONS];
+    int64_t parked_until_ms;
+};
+
+static int64_t now_ms(const struct peer *peer)
+{
+    return peer->env.mono_us / 1000;
+}
+
+static void pipe_put(struct peer *peer, struct pipe *pipe, const void *bytes, size_t count)
+{
+    while (pipe->count + count > pipe->capacity) {
+        pipe->capacity = pipe->capacity == 0 ? 4096 : pipe->capacity * 2;
+        pipe->bytes = stele_mem_resize(&peer->own.mem, STELE_MEM_TOOL, pipe->bytes, pipe->capacity);
+        assert_non_null(pipe->bytes);
+    }
+    memcpy(pipe->bytes + pipe->count, bytes, count);
+    pipe->count += count;
+}
+
+static void pipe_drop(struct pipe *pipe, size_t count)
+{
+    memmove(pipe->bytes, pipe->bytes + count, pipe->count - count);
+    pipe->count -= count;
+}
+
+static void conn_free(struct stele_conn *conn)
+{
+    struct peer *peer = conn->peer;
+    stele_list_remove(&conn->link);
+    stele_mem_free(&peer->own.mem, conn->in.bytes);
+    stele_mem_free(&peer->own.mem, conn->out.bytes);
+    stele_mem_free(&peer->own.mem, conn);
+}
+
+/* The net */
+
+static enum stele_err peer_connect(struct stele_net *net, const char *address, const struct stele_conn_handler *handler,
+                                   void *arg, struct stele_conn **out_conn)
+{
+    struct peer *peer = STELE_CONTAINER_OF(net, struct peer, net);
+    struct stele_conn *conn = stele_mem_alloc(&peer->own.mem, STELE_MEM_TOOL, sizeof(*conn));
+    assert_non_null(conn);
+    assert_string_equal(address, "peer:1");
+    *conn = (struct stele_conn){.peer = peer, .handler = handler, .arg = arg, .is_opening = true};
+    peer->connects++;
+    conn->is_refused = peer->refusals > 0;
+    peer->refusals -= conn->is_refused;
+    stele_list_push(&peer->conns, &conn->link);
+    *out_conn = conn;
+    return STELE_OK;
+}
+
+static enum stele_err peer_send(struct stele_conn *conn, const struct stele_piece *pieces, int count)
+{
+    assert_false(conn->is_closed);
+    assert_false(conn->is_opening);
+    for (int i = 0; i < count; i++) {
+        assert_non_null(pieces[i].buf);
+        pipe_put(conn->peer, &conn->in, pieces[i].at, pieces[i].bytes);
+        conn->sent_bytes += pieces[i].bytes;
+    }
+    return STELE_OK;
+}
+
+static void peer_resume(struct stele_conn *conn)
+{
+    (void)conn;
+}
+
+static void peer_close(struct stele_conn *conn, bool flush)
+{
+    (void)flush;
+    assert_false(conn->is_closed);
+    conn->is_closed = true;
+}
+
+static const char *peer_name(struct stele_conn *conn)
+{
+    (void)conn;
+    return "peer:1";
+}
+
+static const struct stele_net_ops net_ops = {
+    .connect = peer_connect, .send = peer_send, .resume = peer_resume, .close = peer_close, .peer = peer_name};
+
+/* The broker */
+
+static enum stele_err take_err(enum stele_err *errs, int *count)
+{
+    enum stele_err err = STELE_OK;
+    if (*count > 0) {
+        err = errs[0];
+        (*count)--;
+        memmove(errs, errs + 1, (size_t)*count * sizeof(errs[0]));
+    }
+    return err;
+}
+
+static void answer(struct stele_conn *conn, const struct stele_request *request, struct stele_response *response,
+                   const struct pipe *records)
+{
+    struct peer *peer = conn->peer;
+    struct stele_arena arena;
+    struct stele_buf *frame;
+    size_t records_bytes = records == NULL ? 0 : records->count;
+    response->header = (struct stele_response_header){
+        .api = request->header.api, .version = 1, .correlation_id = request->header.correlation_id};
+    stele_arena_init(&arena, &peer->own.mem, STELE_MEM_TOOL, 0);
+    assert_ok(stele_response_encode(&arena, response, records_bytes, &frame));
+    if (peer->garbage > 0 && request->header.api != STELE_API_HELLO) {
+        peer->garbage--;
+        stele_prng_bytes(&peer->prng, frame->bytes + stele_prng_below(&peer->prng, 8), frame->count - 8);
+    }
+    pipe_put(peer, &conn->out, frame->bytes, frame->count);
+    if (records_bytes > 0)
+        pipe_put(peer, &conn->out, records->bytes, records_bytes);
+    stele_buf_unref(frame);
+    stele_arena_deinit(&arena);
+}
+
+static void store(struct peer_log *log, struct peer *peer, const uint8_t *bytes, size_t count)
+{
+    struct stele_batch_header header;
+    assert_true(log->batch_count < PEER_BATCHES);
+    struct peer_batch *batch = &log->batches[log->batch_count++];
+    batch->bytes = stele_mem_alloc(&peer->own.mem, STELE_MEM_TOOL, count);
+    assert_non_null(batch->bytes);
+    memcpy(batch->bytes, bytes, count);
+    batch->count = count;
+    stele_batch_stamp(batch->bytes, log->end_offset, 0);
+    assert_ok(stele_batch_header_read(batch->bytes, count, &header));
+    batch->base_offset = log->end_offset;
+    batch->last_offset = stele_batch_last_offset(&header);
+    log->end_offset = batch->last_offset + 1;
+}
+
+static void on_produce(struct stele_conn *conn, const struct stele_request *request, const uint8_t *records)
+{
+    struct peer *peer = conn->peer;
+    struct stele_batch_header header;
+    const struct stele_produce_partition *partition = &request->body.produce.partitions[0];
+    assert_int_equal(request->body.produce.partition_count, 1);
+    assert_true(partition->partition >= 0 && partition->partition < peer->partition_count);
+    assert_true(stele_uuid_equal(&partition->topic_id, &peer->topic_id));
+    struct peer_log *log = &peer->logs[partition->partition];
+    peer->produces++;
+    peer->last_acks = request->body.produce.acks;
+    if (peer->drops_before > 0) {
+        peer->drops_before--;
+        conn->is_ending = true;
+        return;
+    }
+    assert_ok(stele_batch_check(records, partition->records_bytes, &header));
+    struct stele_produce_result result = {.topic_id = peer->topic_id,
+                                          .partition = partition->partition,
+                                          .base_offset = -1,
+                                          .durability = STELE_DURABILITY_WRITTEN,
+                                          .current_leader_id = -1,
+                                          .current_leader_epoch = -1};
+    result.err = take_err(peer->produce_errs, &peer->produce_err_count);
+    if (peer->batch_bytes_max > 0 && partition->records_bytes > peer->batch_bytes_max) {
+        result.err = STELE_MESSAGE_TOO_LARGE;
+        result.message = "larger than max.message.bytes";
+    }
+    if (result.err == STELE_OK) {
+        result.base_offset = log->end_offset;
+        store(log, peer, records, partition->records_bytes);
+    }
+    if (peer->drops_after > 0) {
+        peer->drops_after--;
+        conn->is_ending = true;
+        return;
+    }
+    struct stele_response response = {.body.produce = {.results = &result, .result_count = 1}};
+    if (request->body.produce.acks != 0)
+        answer(conn, request, &response, NULL);
+}
+
+/* Bytes of the batches from `offset` on; at least the first whole one unless the script cuts it. */
+static void read_log(struct peer *peer, const struct peer_log *log, const struct stele_fetch_partition *partition,
+                     struct pipe *records)
+{
+    size_t left = (size_t)partition->max_bytes, before = records->count;
+    for (int i = 0; i < log->batch_count && left > 0; i++) {
+        const struct peer_batch *batch = &log->batches[i];
+        if (batch->last_offset < partition->fetch_offset)
+            continue;
+        size_t part = batch->count;
+        if (part > left && (peer->cuts_first_batch || records->count > before))
+            part = left;
+        pipe_put(peer, records, batch->bytes, part);
+        left -= stele_min_size(left, part);
+    }
+    if (records->count > before && peer->damaged_fetches > 0) {
+        peer->damaged_fetches--;
+        records->bytes[records->count - 1] ^= 1;
+    }
+}
+
+static void answer_fetch(struct stele_conn *conn, const struct stele_request *request)
+{
+    struct peer *peer = conn->peer;
+    struct stele_fetch_result results[PEER_PARTITIONS];
+    struct pipe records = {0};
+    size_t count = request->body.fetch.partition_count;
+    for (size_t i = 0; i < count; i++) {
+        const struct stele_fetch_partition *partition = &request->body.fetch.partitions[i];
+        const struct peer_log *log = &peer->logs[partition->partition];
+        size_t before = records.count;
+        results[i] = (struct stele_fetch_result){.topic_id = peer->topic_id,
+                                                 .partition = partition->partition,
+                                                 .high_watermark = log->end_offset,
+                                                 .log_start_offset = log->start_offset,
+                                                 .aborted = peer->aborted,
+                                                 .aborted_count = peer->aborted_count};
+        results[i].err = take_err(peer->fetch_errs, &peer->fetch_err_count);
+        if (partition->fetch_offset < log->start_offset || partition->fetch_offset > log->end_offset)
+            results[i].err = STELE_OFFSET_OUT_OF_RANGE;
+        if (results[i].err == STELE_OK)
+            read_log(peer, log, partition, &records);
+        results[i].records_bytes = (uint32_t)(records.count - before);
+    }
+    struct stele_response response = {.body.fetch = {.results = results, .result_count = count}};
+    answer(conn, request, &response, &records);
+    stele_mem_free(&peer->own.mem, records.bytes);
+}
+
+static bool has_news(const struct peer *peer, const struct stele_request *request)
+{
+    for (size_t i = 0; i < request->body.fetch.partition_count; i++) {
+        const struct stele_fetch_partition *partition = &request->body.fetch.partitions[i];
+        if (peer->logs[partition->partition].end_offset != partition->fetch_offset || peer->fetch_err_count > 0)
+            return true;
+    }
+    return false;
+}
+
+static void on_fetch(struct stele_conn *conn, const struct stele_request *request)
+{
+    struct peer *peer = conn->peer;
+    peer->fetches++;
+    assert_false(conn->is_parked);
+    assert_true(request->body.fetch.partition_count <= PEER_PARTITIONS);
+    if (has_news(peer, request)) {
+        answer_fetch(conn, request);
+        return;
+    }
+    conn->is_parked = true;
+    conn->parked = *request;
+    memcpy(conn->parked_partitions, request->body.fetch.partitions,
+           request->body.fetch.partition_count * sizeof(conn->parked_partitions[0]));
+    conn->parked.body.fetch.partitions = conn->parked_partitions;
+    conn->parked_until_ms = now_ms(peer) + request->body.fetch.max_wait_ms;
+}
+
+static void on_metadata(struct stele_conn *conn, const struct stele_request *request)
+{
+    struct peer *peer = conn->peer;
+    struct stele_metadata_partition partitions[PEER_PARTITIONS];
+    const struct stele_metadata_request *asked = &request->body.metadata;
+    peer->metadatas++;
+    for (int32_t i = 0; i < PEER_PARTITIONS; i++)
+        partitions[i] = (struct stele_metadata_partition){.partition = i, .leader_id = 1};
+    struct stele_metadata_topic topics[3] = {
+        {.name = "zebra", .topic_id = peer->topic_id, .partitions = partitions, .partition_count = 1},
+        {.name = peer->topic,
+         .topic_id = peer->topic_id,
+         .partitions = partitions,
+         .partition_count = (size_t)peer->partition_count},
+        {.name = "apple", .topic_id = peer->topic_id, .partitions = partitions, .partition_count = 2}};
+    struct stele_metadata_topic unknown = {.err = STELE_UNKNOWN_TOPIC_OR_PARTITION};
+    struct stele_response response = {.body.metadata = {.controller_id = 1, .topics = topics, .topic_count = 3}};
+    if (!asked->all_topics) {
+        assert_int_equal(asked->topic_count, 1);
+        unknown.name = asked->topics[0];
+        response.body.metadata.topics = strcmp(asked->topics[0], peer->topic) == 0 ? &topics[1] : &unknown;
+        response.body.metadata.topic_count = 1;
+    }
+    response.body.metadata.err = peer->metadata_err;
+    answer(conn, request, &response, NULL);
+}
+
+static void on_list_offsets(struct stele_conn *conn, const struct stele_request *request)
+{
+    struct peer *peer = conn->peer;
+    const struct stele_list_offsets_partition *asked = &request->body.list_offsets.partitions[0];
+    const struct peer_log *log = &peer->logs[asked->partition];
+    struct stele_list_offsets_result result = {.topic_id = peer->topic_id, .partition = asked->partition};
+    result.offset = asked->timestamp == STELE_TIME_LATEST ? log->end_offset : log->start_offset;
+    struct stele_response response = {.body.list_offsets = {.results = &result, .result_count = 1}};
+    answer(conn, request, &response, NULL);
+}
+
+static void on_request(struct stele_conn *conn, const struct stele_request *request, const uint8_t *records)
+{
+    struct peer *peer = conn->peer;
+    struct stele_response response;
+    memset(&response, 0, sizeof(response));
+    if (peer->fault_percent > 0 && stele_prng_chance(&peer->prng, peer->fault_percent, 100)) {
+        static const enum stele_err errs[] = {STELE_NOT_LEADER_OR_FOLLOWER, STELE_NOT_ENOUGH_REPLICAS,
+                                              STELE_CORRUPT_MESSAGE, STELE_FENCED_LEADER_EPOCH};
+        uint64_t fault = stele_prng_below(&peer->prng, 8);
+        if (fault < 2)
+            peer->produce_errs[0] = errs[stele_prng_below(&peer->prng, 4)], peer->produce_err_count = 1;
+        else if (fault < 4)
+            peer->fetch_errs[0] = errs[stele_prng_below(&peer->prng, 4)], peer->fetch_err_count = 1;
+        else if (fault == 4)
+            peer->drops_before = 1;
+        else if (fault == 5)
+            peer->drops_after = 1;
+        else if (fault == 6)
+            peer->refusals = 2;
+        else
+            peer->garbage = 1;
+    }
+    if (peer->is_mute)
+        return;
+    switch (request->header.api) {
+    case STELE_API_HELLO:
+        response.body.hello.err = peer->hello_err;
+        response.body.hello.message = peer->hello_err == STELE_OK ? "" : "too old: upgrade the client";
+        answer(conn, request, &response, NULL);
+        break;
+    case STELE_API_METADATA:
+        on_metadata(conn, request);
+        break;
+    case STELE_API_CREATE_TOPIC:
+        peer->creates++;
+        peer->last_setting_count = request->body.create_topic.setting_count;
+        response.body.create_topic.err = peer->create_err;
+        response.body.create_topic.message = peer->create_err == STELE_OK ? "" : "topic 't' exists";
+        answer(conn, request, &response, NULL);
+        break;
+    case STELE_API_LIST_OFFSETS:
+        on_list_offsets(conn, request);
+        break;
+    case STELE_API_PRODUCE:
+        on_produce(conn, request, records);
+        break;
+    case STELE_API_FETCH:
+        on_fetch(conn, request);
+        break;
+    }
+}
+
+/* The frames that have come in whole. */
+static bool read_frames(struct stele_conn *conn)
+{
+    bool has_read = false;
+    while (!conn->is_ending && conn->in.count >= STELE_FRAME_HEADER_BYTES) {
+        struct stele_frame_header header;
+        struct stele_request request;
+        struct stele_arena arena;
+        assert_ok(stele_frame_header_read(conn->in.bytes, PIPE_BYTES_MAX, &header));
+        size_t bytes = 4 + (size_t)header.frame_bytes;
+        if (conn->in.count < bytes)
+            break;
+        stele_arena_init(&arena, &conn->peer->own.mem, STELE_MEM_TOOL, 0);
+        assert_ok(stele_request_decode(&arena, conn->in.bytes + 8, header.message_bytes, &request));
+        on_request(conn, &request, conn->in.bytes + 8 + header.message_bytes);
+        stele_arena_deinit(&arena);
+        pipe_drop(&conn->in, bytes);
+        has_read = true;
+    }
+    return has_read;
+}
+
+/* Hands a chunk of the answers on; true when it did. */
+static bool deliver(struct stele_conn *conn)
+{
+    uint8_t *at = NULL;
+    size_t room = 0;
+    if (conn->out.count == 0 || conn->is_closed)
+        return false;
+    conn->handler->space(conn->arg, &at, &room);
+    if (room == 0 || conn->is_closed)
+        return false;
+    size_t count = stele_min_size(stele_min_size(room, conn->out.count),
+                                  1 + (size_t)stele_prng_below(&conn->peer->prng, conn->peer->chunk_max));
+    memcpy(at, conn->out.bytes, count);
+    pipe_drop(&conn->out, count);
+    conn->handler->received(conn->arg, count);
+    return true;
+}
+
+static bool step_conn(struct stele_conn *conn)
+{
+    struct peer *peer = conn->peer;
+    if (conn->is_closed) {
+        conn_free(conn);
+        return true;
+    }
+    if (conn->is_opening) {
+        conn->is_opening = false;
+        if (conn->is_refused)
+            conn->is_closed = true;
+        conn->handler->opened(conn->arg, conn->is_refused ? STELE_UNREACHABLE : STELE_OK);
+        return true;
+    }
+    bool has_moved = conn->sent_bytes > 0;
+    if (has_moved) {
+        conn->sent_bytes = 0;
+        conn->handler->sent(conn->arg, 0);
+    }
+    has_moved = read_frames(conn) || has_moved;
+    if (conn->is_parked && (has_news(peer, &conn->parked) || now_ms(peer) >= conn->parked_until_ms)) {
+        conn->is_parked = false;
+        answer_fetch(conn, &conn->parked);
+        has_moved = true;
+    }
+    has_moved = deliver(conn) || has_moved;
+    if (!conn->is_closed && conn->is_ending && conn->out.count == 0) {
+        conn->is_closed = true;
+        conn->handler->closed(conn->arg, STELE_IO);
+        has_moved = true;
+    }
+    return has_moved;
+}
+
+static bool step(struct peer *peer)
+{
+    bool has_moved = false;
+    struct stele_list *at = peer->conns.next;
+    while (at != &peer->conns) {
+        struct stele_list *next = at->next;
+        has_moved = step_conn(STELE_CONTAINER_OF(at, struct stele_conn, link)) || has_moved;
+        at = next;
+    }
+    return has_moved;
+}
+
+/* One step of the world; when nothing moves, time passes. */
+static void peer_wait(struct stele_client_driver *driver, int64_t until_ms)
+{
+    struct peer *peer = STELE_CONTAINER_OF(driver, struct peer, driver);
+    if (step(peer))
+        return;
+    int64_t wake_ms = until_ms;
+    for (struct stele_list *at = peer->conns.next; at != &peer->conns; at = at->next) {
+        const struct stele_conn *conn = STELE_CONTAINER_OF(at, struct stele_conn, link);
+        if (conn->is_parked)
+            wake_ms = stele_min_i64(wake_ms, conn->parked_until_ms);
+    }
+    if (wake_ms > now_ms(peer))
+        peer->env.mono_us = wake_ms * 1000;
+}
+
+static void peer_driver_free(struct stele_client_driver *driver)
+{
+    (void)driver;
+}
+
+void peer_init(struct peer *peer)
+{
+    memset(peer, 0, sizeof(*peer));
+    stele_test_env_init(&peer->env, NULL);
+    stele_test_mem_init(&peer->own);
+    stele_prng_init(&peer->prng, 7, 0);
+    stele_list_init(&peer->conns);
+    peer->env.mono_us = 1000000;
+    peer->net.ops = &net_ops;
+    peer->driver = (struct stele_client_driver){
+        .wait = peer_wait, .free = peer_driver_free, .env = &peer->env.env, .net = &peer->net};
+    peer->chunk_max = 1 << 20;
+    peer->partition_count = 1;
+    peer->topic = "t";
+    memset(peer->topic_id.bytes, 0x5a, sizeof(peer->topic_id.bytes));
+}
+
+void peer_deinit(struct peer *peer)
+{
+    while (!stele_list_is_empty(&peer->conns)) {
+        struct stele_conn *conn = STELE_CONTAINER_OF(peer->conns.next, struct stele_conn, link);
+        assert_true(conn->is_closed); /* the client gave every connection back */
+        conn_free(conn);
+    }
+    for (int p = 0; p < PEER_PARTITIONS; p++) {
+        for (int i = 0; i < peer->logs[p].batch_count; i++)
+            stele_mem_free(&peer->own.mem, peer->logs[p].batches[i].bytes);
+    }
+    stele_test_mem_check_empty(&peer->own);
+    stele_test_mem_check_empty(&peer->env.mem);
+}
+
+struct stele_client *peer_client(struct peer *peer, const struct stele_setting *settings)
+{
+    struct stele_client *client = NULL;
+    struct stele_error error;
+    assert_ok(stele_client__new(&peer->driver, "peer:1", settings, &client, &error));
+    return client;
+}
+
+void peer_append(struct peer *peer, int32_t partition, int count, const struct stele_batch_options *options)
+{
+    struct stele_batch_builder *builder = stele_batch_builder_new(&peer->own.mem, options);
+    struct stele_buf *batch;
+    assert_non_null(builder);
+    for (int i = 0; i < count; i++) {
+        char value[32];
+        (void)snprintf(value, sizeof(value), "r%lld", (long long)(peer->logs[partition].end_offset + i));
+        struct stele_record_in record = {.timestamp = 1000 + i, .value = value, .value_bytes = (int32_t)strlen(value)};
+        assert_ok(stele_batch_builder_add(builder, &record));
+    }
+    assert_ok(stele_batch_builder_finish(builder, &batch));
+    store(&peer->logs[partition], peer, batch->bytes, batch->count);
+    stele_buf_unref(batch);
+    stele_batch_builder_free(builder);
+}
+
+bool peer_has(struct peer *peer, int32_t partition, int64_t offset, const char *value)
+{
+    struct peer_log *log = &peer->logs[partition];
+    for (int i = 0; i < log->batch_count; i++) {
+        struct stele_record_walker walker;
+        struct stele_record record;
+        bool has = false;
+        if (offset < log->batches[i].base_offset || offset > log->batches[i].last_offset)
+            continue;
+        assert_ok(
+            stele_record_walker_init(&walker, &peer->own.mem, log->batches[i].bytes, log->batches[i].count, 1 << 20));
+        while (stele_record_next(&walker, &record) == STELE_OK) {
+            if (record.offset == offset)
+                has = (size_t)record.value_bytes == strlen(value) && memcmp(record.value, value, strlen(value)) == 0;
+        }
+        stele_record_walker_deinit(&walker);
+        return has;
+    }
+    return false;
+}

@@ -1,0 +1,69 @@
+/* A node in memory that a test scripts: it answers over byte pipes that cut anywhere, on virtual time. Its own memory
+ * does not come from the client's, so that failing the n-th allocation hits the client alone. */
+#ifndef STELE_CLIENT_TEST_PEER_H
+#define STELE_CLIENT_TEST_PEER_H
+
+#include "base/test/support.h"
+#include "client/client_internal.h"
+#include "proto/record_batch.h"
+
+enum { PEER_PARTITIONS = 4, PEER_BATCHES = 4096, PEER_SCRIPT = 16 };
+
+struct peer_batch {
+    uint8_t *bytes;
+    size_t count;
+    int64_t base_offset, last_offset;
+};
+
+struct peer_log {
+    struct peer_batch batches[PEER_BATCHES];
+    int batch_count;
+    int64_t start_offset, end_offset;
+};
+
+struct peer {
+    struct stele_client_driver driver;
+    struct stele_net net;
+    struct stele_test_env env; /* the client's */
+    struct stele_test_mem own; /* the peer's */
+    struct stele_prng prng;
+    struct stele_list conns;
+    struct peer_log logs[PEER_PARTITIONS];
+    int32_t partition_count;
+    const char *topic;
+    struct stele_uuid topic_id;
+
+    /* the script */
+    size_t chunk_max;              /* bytes that arrive at once, 1 to this many */
+    int refusals;                  /* connections to refuse */
+    int drops_before, drops_after; /* produces to lose, and answers to produces to lose, with the connection */
+    int garbage;                   /* answers to replace by noise */
+    bool is_mute;                  /* reads and never answers */
+    enum stele_err produce_errs[PEER_SCRIPT]; /* of the next produces */
+    int produce_err_count;
+    enum stele_err fetch_errs[PEER_SCRIPT];
+    int fetch_err_count;
+    enum stele_err metadata_err, hello_err, create_err;
+    int damaged_fetches;    /* answers in which a byte is flipped */
+    bool cuts_first_batch;  /* a batch larger than max_bytes is cut too */
+    size_t batch_bytes_max; /* beyond: MESSAGE_TOO_LARGE; 0 none */
+    struct stele_aborted_transaction aborted[4];
+    size_t aborted_count;
+    unsigned fault_percent; /* of requests that meet a random fault */
+
+    /* what it saw */
+    int connects, produces, fetches, metadatas, creates;
+    int32_t last_acks;
+    size_t last_setting_count;
+};
+
+void peer_init(struct peer *peer);
+void peer_deinit(struct peer *peer);
+/** A client of this peer. */
+struct stele_client *peer_client(struct peer *peer, const struct stele_setting *settings);
+/** Appends a batch of `count` records "r<offset>" with the options' attributes. */
+void peer_append(struct peer *peer, int32_t partition, int count, const struct stele_batch_options *options);
+/** The value of a stored record, or NULL. */
+bool peer_has(struct peer *peer, int32_t partition, int64_t offset, const char *value);
+
+#endif
