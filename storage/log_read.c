@@ -168,13 +168,14 @@ enum stele_err stele_log_aborted(struct stele_log *log, int64_t offset, const st
 
 static enum stele_err find_in(struct stele_log *log, int at, int64_t timestamp, struct stele_time_offset *out)
 {
-    struct stele_record record;
-    int32_t epoch = -1;
-    enum stele_err err =
-        stele_segment_lookup_time(log->segments[at], &log->config, timestamp, log->log_start_offset, &record, &epoch);
+    struct stele_time_search search = {.timestamp = timestamp, .offset_min = log->log_start_offset};
+    struct stele_time_found found;
+    enum stele_err err = stele_segment_lookup_time(log->segments[at], &log->config, &search, &found);
+    if (err == STELE_CORRUPT)
+        return report_damage(log, log->segments[at], log->segments[at]->base_offset, found.pos);
     if (err == STELE_OK)
-        *out =
-            (struct stele_time_offset){.offset = record.offset, .timestamp = record.timestamp, .leader_epoch = epoch};
+        *out = (struct stele_time_offset){
+            .offset = found.offset, .timestamp = found.timestamp, .leader_epoch = found.leader_epoch};
     return err;
 }
 

@@ -97,12 +97,20 @@ STELE_MUST_CHECK enum stele_err stele_segment_index_batch(struct stele_segment *
 STELE_MUST_CHECK enum stele_err stele_segment_largest_timestamp(struct stele_segment *seg, int64_t *out_timestamp);
 STELE_MUST_CHECK enum stele_err stele_segment_first_timestamp(struct stele_segment *seg, int64_t *out_timestamp);
 
-/** First record with timestamp >= `timestamp` and offset >= `offset_min` by time index, offset index, scan (facts 5.3).
- * Errors: END when there is none here. */
+struct stele_time_search {
+    int64_t timestamp, offset_min;
+};
+struct stele_time_found {
+    int64_t offset, timestamp; /* of the record */
+    int64_t pos;               /* of its batch */
+    int32_t leader_epoch;
+};
+/** First record with timestamp >= timestamp and offset >= offset_min by time index, offset index, scan (facts 5.3).
+ * Errors: END when there is none here, CORRUPT (damage at out_found->pos), IO, NO_MEMORY. */
 STELE_MUST_CHECK enum stele_err stele_segment_lookup_time(struct stele_segment *seg,
-                                                          const struct stele_log_config *config, int64_t timestamp,
-                                                          int64_t offset_min, struct stele_record *out_record,
-                                                          int32_t *out_leader_epoch);
+                                                          const struct stele_log_config *config,
+                                                          const struct stele_time_search *search,
+                                                          struct stele_time_found *out_found);
 
 /** Syncs .log, .index, .timeindex, .txnindex in this order. The caller pinned the files; may run in a job (files only).
  */

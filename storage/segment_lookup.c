@@ -389,20 +389,15 @@ enum stele_err stele_segment_first_timestamp(struct stele_segment *seg, int64_t 
     return STELE_OK;
 }
 
-struct time_search {
-    int64_t timestamp, offset_min;
-    size_t unpacked_bytes_max;
-};
-
 /* What is wrong with stored records is damage, whatever a leader would have called it. */
 static enum stele_err as_stored(enum stele_err err)
 {
     return err == STELE_OK || err == STELE_END || err == STELE_IO || err == STELE_NO_MEMORY ? err : STELE_CORRUPT;
 }
 
-/* The first record wanted in the batch at `pos`. END: there is none in it. */
-static enum stele_err first_in_batch(struct header_scan *scan, int64_t pos, size_t bytes,
-                                     const struct time_search *search, struct stele_record *out_record)
+/* The first record wanted in the batch of `bytes` at found->pos. END: there is none in it. */
+static enum stele_err first_in_batch(struct header_scan *scan, size_t bytes, size_t unpacked_bytes_max,
+                                     const struct stele_time_search *search, struct stele_time_found *inout_found)
 {
     struct stele_mem *mem = scan->seg->env->mem;
     struct stele_record_walker walker;
@@ -411,11 +406,13 @@ static enum stele_err first_in_batch(struct header_scan *scan, int64_t pos, size
     uint8_t *batch = stele_mem_raw(mem, STELE_MEM_LOG, bytes);
     if (batch == NULL)
         return STELE_NO_MEMORY;
-    enum stele_err err = stele_file_read(scan->file, batch, bytes, pos);
+    enum stele_err err = stele_file_read(scan->file, batch, bytes, inout_found->pos);
+    if (err == STELE_END)
+        err = STELE_CORRUPT; /* the file is shorter than it was */
     if (err == STELE_OK)
         err = as_stored(stele_batch_check(batch, bytes, &header));
     if (err == STELE_OK)
-        err = as_stored(stele_record_walker_init(&walker, mem, batch, bytes, search->unpacked_bytes_max));
+        err = as_stored(stele_record_walker_init(&walker, mem, batch, bytes, unpacked_bytes_max));
     if (err == STELE_OK) {
         do
             err = as_stored(stele_record_next(&walker, &record));
@@ -425,13 +422,14 @@ static enum stele_err first_in_batch(struct header_scan *scan, int64_t pos, size
     stele_mem_free(mem, batch);
     if (err != STELE_OK)
         return err;
-    *out_record = record;
-    out_record->key = out_record->value = out_record->headers = NULL; /* they are gone with the batch */
+    inout_found->offset = record.offset;
+    inout_found->timestamp = record.timestamp;
+    inout_found->leader_epoch = header.partition_leader_epoch;
     return STELE_OK;
 }
 
 /* Where to start: every batch before has lower timestamps or lower offsets than wanted. */
-static enum stele_err time_start(struct header_scan *scan, const struct time_search *search, int64_t *out_pos)
+static enum stele_err time_start(struct header_scan *scan, const struct stele_time_search *search, int64_t *out_pos)
 {
     struct stele_time_entry entry;
     bool is_wrong = false;
@@ -449,29 +447,29 @@ static enum stele_err time_start(struct header_scan *scan, const struct time_sea
 }
 
 enum stele_err stele_segment_lookup_time(struct stele_segment *seg, const struct stele_log_config *config,
-                                         int64_t timestamp, int64_t offset_min, struct stele_record *out_record,
-                                         int32_t *out_leader_epoch)
+                                         const struct stele_time_search *search, struct stele_time_found *out_found)
 {
-    struct time_search search = {
-        .timestamp = timestamp, .offset_min = offset_min, .unpacked_bytes_max = (size_t)config->max_unpacked_bytes};
     struct header_scan scan;
     struct stele_batch_header header;
-    int64_t pos = 0, bytes = 0;
+    struct stele_time_found found = {.leader_epoch = -1};
+    int64_t bytes = 0;
     enum stele_err err = scan_begin(&scan, seg);
     if (err != STELE_OK)
         return err;
-    err = time_start(&scan, &search, &pos);
-    while (err == STELE_OK && (err = scan_header(&scan, pos, &header, &bytes)) == STELE_OK) {
-        if (header.max_timestamp >= timestamp && stele_batch_last_offset(&header) >= offset_min) {
-            err = first_in_batch(&scan, pos, (size_t)bytes, &search, out_record);
+    err = time_start(&scan, search, &found.pos);
+    while (err == STELE_OK && (err = scan_header(&scan, found.pos, &header, &bytes)) == STELE_OK) {
+        if (header.max_timestamp >= search->timestamp && stele_batch_last_offset(&header) >= search->offset_min) {
+            err = first_in_batch(&scan, (size_t)bytes, (size_t)config->max_unpacked_bytes, search, &found);
             if (err != STELE_END)
                 break;
             err = STELE_OK;
         }
-        pos += bytes;
+        found.pos += bytes;
     }
     scan_end(&scan);
     if (err == STELE_OK)
-        *out_leader_epoch = header.partition_leader_epoch;
+        *out_found = found;
+    else if (err == STELE_CORRUPT)
+        out_found->pos = found.pos;
     return err;
 }

@@ -150,18 +150,19 @@ void segment_world_check_offset(struct segment_world *world, int64_t offset)
 
 void segment_world_check_time(struct segment_world *world, int64_t timestamp, int64_t offset_min)
 {
-    struct stele_record record;
-    int32_t epoch = -1;
-    enum stele_err err = stele_segment_lookup_time(world->seg, &world->config, timestamp, offset_min, &record, &epoch);
+    struct stele_time_search search = {.timestamp = timestamp, .offset_min = offset_min};
+    struct stele_time_found found;
+    enum stele_err err = stele_segment_lookup_time(world->seg, &world->config, &search, &found);
     for (int at = 0; at < world->count; at++) {
         const struct world_batch *batch = &world->batches[at];
         for (int i = 0; i < batch->record_count; i++) {
             if (batch->timestamps[i] < timestamp || batch->base_offset + i < offset_min)
                 continue;
             assert_ok(err);
-            assert_int_equal(record.offset, batch->base_offset + i);
-            assert_int_equal(record.timestamp, batch->timestamps[i]);
-            assert_int_equal(epoch, batch->epoch);
+            assert_int_equal(found.offset, batch->base_offset + i);
+            assert_int_equal(found.timestamp, batch->timestamps[i]);
+            assert_int_equal(found.pos, batch->pos);
+            assert_int_equal(found.leader_epoch, batch->epoch);
             return;
         }
     }

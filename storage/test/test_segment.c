@@ -358,15 +358,20 @@ static void a_damaged_log_is_told_from_a_wrong_index(void **state)
 static void damaged_records_are_no_answer(void **state)
 {
     struct world_next next = {.record_count = 3, .value_bytes = 20, .timestamp = 5000, .timestamp_step = 10};
-    struct stele_record record;
-    int32_t epoch = 0;
+    struct stele_time_search search = {.timestamp = 5000};
+    struct stele_time_found found;
     (void)state;
+    next.timestamp = 4000;
+    assert_ok(segment_world_append(&world, &next));
+    next.timestamp = 5000;
     assert_ok(segment_world_append(&world, &next));
     struct content damaged = take(".log");
-    damaged.bytes[STELE_BATCH_HEADER_BYTES + 5] ^= 0x20;
+    damaged.bytes[world.batches[1].pos + STELE_BATCH_HEADER_BYTES + 5] ^= 0x20;
     put(".log", &damaged);
-    assert_int_equal(stele_segment_lookup_time(world.seg, &world.config, 5000, 0, &record, &epoch), STELE_CORRUPT);
-    assert_int_equal(stele_segment_lookup_time(world.seg, &world.config, 6000, 0, &record, &epoch), STELE_END);
+    assert_int_equal(stele_segment_lookup_time(world.seg, &world.config, &search, &found), STELE_CORRUPT);
+    assert_int_equal(found.pos, world.batches[0].bytes);
+    search.timestamp = 6000;
+    assert_int_equal(stele_segment_lookup_time(world.seg, &world.config, &search, &found), STELE_END);
     free(damaged.bytes);
 }
 
@@ -605,9 +610,8 @@ static void every_lookup_may_fail(void **state)
     for (int kind = 0; kind < 4; kind++) {
         bool has_failed = true;
         for (int64_t at = 1; has_failed; at++) {
-            struct stele_record record;
+            struct stele_time_found found;
             struct stele_batch_header header;
-            int32_t epoch = 0;
             int64_t pos = 0, cut = 90;
             segment_world_deinit(&world);
             segment_world_init(&world, 50);
@@ -617,8 +621,8 @@ static void every_lookup_may_fail(void **state)
             segment_world_reopen(&world);
             stele_test_mem_fail(&world.test.mem, kind % 2 == 0 ? at : 0, false);
             memory_vfs_fail(&world.memory, kind % 2 == 1 ? at : 0, STELE_IO, false);
-            enum stele_err err = stele_segment_lookup_time(world.seg, &world.config, world.batches[25].max_timestamp,
-                                                           60, &record, &epoch);
+            struct stele_time_search search = {.timestamp = world.batches[25].max_timestamp, .offset_min = 60};
+            enum stele_err err = stele_segment_lookup_time(world.seg, &world.config, &search, &found);
             if (err == STELE_OK)
                 err = stele_segment_find(world.seg, cut, &pos, &header);
             if (err == STELE_OK)
