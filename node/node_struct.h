@@ -79,6 +79,7 @@ struct stele_session {
     struct stele_list calls;
     int call_count;
     bool is_cut, is_paused;
+    int holds; /* callers on the stack that still use it */
 };
 
 struct stele_node {

@@ -33,7 +33,7 @@ void stele_session_free(struct stele_session *session)
 /* A closed session lives until its last request has come back. */
 static void maybe_free(struct stele_session *session)
 {
-    if (session->conn != NULL)
+    if (session->conn != NULL || session->holds > 0)
         return;
     for (struct stele_list *at = session->calls.next; at != &session->calls;) {
         struct stele_pending *pending = STELE_CONTAINER_OF(at, struct stele_pending, link);
@@ -205,20 +205,20 @@ static void take_header(struct stele_session *session)
 static void on_received(void *arg, size_t count)
 {
     struct stele_session *session = arg;
+    session->holds++;
     if (session->incoming != NULL) {
         session->incoming->count += count;
-        if (session->incoming->count < session->incoming->capacity)
-            return;
-        hurry_parked(session);
-        take_frame(session);
+        if (session->incoming->count == session->incoming->capacity) {
+            hurry_parked(session);
+            take_frame(session);
+        }
     } else {
         session->head_bytes += count;
         if (session->head_bytes == STELE_FRAME_HEADER_BYTES)
             take_header(session);
     }
-    /* The connection was given up while its bytes were looked at. */
-    if (session->conn == NULL)
-        maybe_free(session);
+    session->holds--;
+    maybe_free(session);
 }
 
 static void on_closed(void *arg, enum stele_err why)
@@ -226,7 +226,9 @@ static void on_closed(void *arg, enum stele_err why)
     struct stele_session *session = arg;
     (void)why;
     session->conn = NULL;
+    session->holds++;
     hurry_parked(session);
+    session->holds--;
     maybe_free(session);
 }
 
@@ -270,8 +272,12 @@ void stele_session_stop_all(struct stele_node *node)
         struct stele_session *session = STELE_CONTAINER_OF(at, struct stele_session, link);
         at = at->next;
         session->is_cut = true;
+        session->holds++;
         hurry_parked(session);
         flush_answers(session);
+        if (session->conn != NULL && stele_list_is_empty(&session->calls))
+            cut(session, "the node stops");
+        session->holds--;
         maybe_free(session);
     }
 }
