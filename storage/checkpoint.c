@@ -1,6 +1,7 @@
 #include "storage/checkpoint.h"
 
 #include "base/check.h"
+#include "base/sort.h"
 #include "storage/text_scan.h"
 
 #include <stdio.h>
@@ -42,17 +43,10 @@ static int place_of(const struct stele_checkpoint *checkpoint, const char *topic
     return low;
 }
 
-enum stele_err stele_checkpoint_set(struct stele_checkpoint *checkpoint, const char *topic, int32_t partition,
-                                    int64_t offset)
+/* Makes room for an entry at `at` and fills it. */
+static enum stele_err insert(struct stele_checkpoint *checkpoint, int at,
+                             const struct stele_checkpoint_entry *new_entry)
 {
-    size_t bytes = strlen(topic);
-    int at = place_of(checkpoint, topic, partition);
-    if (bytes > STELE_TOPIC_NAME_MAX)
-        return STELE_INVALID_ARGUMENT;
-    if (at < checkpoint->count && compare(&checkpoint->entries[at], topic, partition) == 0) {
-        checkpoint->entries[at].offset = offset;
-        return STELE_OK;
-    }
     if (checkpoint->count == checkpoint->capacity) {
         int capacity = checkpoint->capacity == 0 ? FIRST_ENTRIES : checkpoint->capacity * 2;
         struct stele_checkpoint_entry *entries =
@@ -64,12 +58,63 @@ enum stele_err stele_checkpoint_set(struct stele_checkpoint *checkpoint, const c
     }
     struct stele_checkpoint_entry *entry = &checkpoint->entries[at];
     memmove(entry + 1, entry, (size_t)(checkpoint->count - at) * sizeof(*entry));
-    memset(entry, 0, sizeof(*entry));
-    memcpy(entry->topic, topic, bytes);
-    entry->partition = partition;
-    entry->offset = offset;
+    *entry = *new_entry;
     checkpoint->count++;
     return STELE_OK;
+}
+
+static enum stele_err make_entry(const char *topic, int32_t partition, int64_t offset,
+                                 struct stele_checkpoint_entry *out_entry)
+{
+    size_t bytes = strlen(topic);
+    if (bytes == 0 || bytes > STELE_TOPIC_NAME_MAX || partition < 0 || offset < 0)
+        return STELE_INVALID_ARGUMENT;
+    *out_entry = (struct stele_checkpoint_entry){.partition = partition, .offset = offset};
+    memcpy(out_entry->topic, topic, bytes);
+    return STELE_OK;
+}
+
+enum stele_err stele_checkpoint_set(struct stele_checkpoint *checkpoint, const char *topic, int32_t partition,
+                                    int64_t offset)
+{
+    struct stele_checkpoint_entry entry;
+    enum stele_err err = make_entry(topic, partition, offset, &entry);
+    if (err != STELE_OK)
+        return err;
+    int at = place_of(checkpoint, topic, partition);
+    if (at == checkpoint->count || compare(&checkpoint->entries[at], topic, partition) != 0)
+        return insert(checkpoint, at, &entry);
+    checkpoint->entries[at].offset = offset;
+    return STELE_OK;
+}
+
+enum stele_err stele_checkpoint_add(struct stele_checkpoint *checkpoint, const char *topic, int32_t partition,
+                                    int64_t offset)
+{
+    struct stele_checkpoint_entry entry;
+    enum stele_err err = make_entry(topic, partition, offset, &entry);
+    return err == STELE_OK ? insert(checkpoint, checkpoint->count, &entry) : err;
+}
+
+static int compare_entries(const void *a, const void *b)
+{
+    const struct stele_checkpoint_entry *other = b;
+    return compare(a, other->topic, other->partition);
+}
+
+bool stele_checkpoint_sort(struct stele_checkpoint *checkpoint)
+{
+    bool is_sorted = true;
+    for (int i = 1; i < checkpoint->count && is_sorted; i++)
+        is_sorted = compare_entries(&checkpoint->entries[i - 1], &checkpoint->entries[i]) < 0;
+    if (is_sorted)
+        return true;
+    stele_sort(checkpoint->entries, (size_t)checkpoint->count, sizeof(*checkpoint->entries), compare_entries);
+    for (int i = 1; i < checkpoint->count; i++) {
+        if (compare_entries(&checkpoint->entries[i - 1], &checkpoint->entries[i]) == 0)
+            return false;
+    }
+    return true;
 }
 
 bool stele_checkpoint_get(const struct stele_checkpoint *checkpoint, const char *topic, int32_t partition,
@@ -102,7 +147,7 @@ static enum stele_err parse_entry(struct stele_checkpoint *checkpoint, const cha
         return STELE_CORRUPT;
     memcpy(name, topic, topic_bytes);
     name[topic_bytes] = 0;
-    return stele_checkpoint_set(checkpoint, name, (int32_t)partition, offset);
+    return stele_checkpoint_add(checkpoint, name, (int32_t)partition, offset);
 }
 
 enum stele_err stele_checkpoint_parse(struct stele_checkpoint *checkpoint, const char *text, size_t count,
@@ -129,9 +174,12 @@ enum stele_err stele_checkpoint_parse(struct stele_checkpoint *checkpoint, const
         }
         seen++;
     }
-    if (seen == number)
+    bool is_sound = stele_checkpoint_sort(checkpoint);
+    if (seen == number && is_sound)
         return STELE_OK;
     checkpoint->count = 0;
+    if (!is_sound)
+        return stele_error_set(error, STELE_CORRUPT, "a partition is named twice");
     return stele_error_set(error, STELE_CORRUPT, "line 2 says %lld entries, there are %lld", (long long)number,
                            (long long)seen);
 }
@@ -191,28 +239,34 @@ bool stele_topic_name_is_legal(const char *name)
     return true;
 }
 
-static bool ends_with(const char *text, size_t bytes, const char *end)
+enum { STATE_ID_DIGITS = 32 };
+
+/* Cuts ".<32 hex>-delete", "-stray" or "-future" off the end of a name. */
+static enum stele_dir_kind cut_state(const char *name, size_t *inout_bytes)
 {
-    size_t length = strlen(end);
-    return bytes > length && memcmp(text + bytes - length, end, length) == 0;
+    static const char *const ends[] = {
+        [STELE_DIR_DELETE] = "-delete", [STELE_DIR_STRAY] = "-stray", [STELE_DIR_FUTURE] = "-future"};
+    for (int kind = STELE_DIR_DELETE; kind <= STELE_DIR_FUTURE; kind++) {
+        size_t length = strlen(ends[kind]) + STATE_ID_DIGITS + 1;
+        if (*inout_bytes <= length)
+            continue;
+        const char *dot = name + *inout_bytes - length;
+        if (*dot != '.' || strspn(dot + 1, "0123456789abcdefABCDEF") != STATE_ID_DIGITS ||
+            strcmp(dot + 1 + STATE_ID_DIGITS, ends[kind]) != 0)
+            continue;
+        *inout_bytes -= length;
+        return (enum stele_dir_kind)kind;
+    }
+    return STELE_DIR_LIVE;
 }
 
 enum stele_err stele_partition_dir_parse(const char *name, char out_topic[STELE_TOPIC_NAME_MAX + 1],
                                          int32_t *out_partition, enum stele_dir_kind *out_kind)
 {
     size_t bytes = strlen(name);
-    enum stele_dir_kind kind = ends_with(name, bytes, "-delete")   ? STELE_DIR_DELETE
-                               : ends_with(name, bytes, "-stray")  ? STELE_DIR_STRAY
-                               : ends_with(name, bytes, "-future") ? STELE_DIR_FUTURE
-                                                                   : STELE_DIR_LIVE;
+    enum stele_dir_kind kind = cut_state(name, &bytes);
     char topic[STELE_TOPIC_NAME_MAX + 1];
     int64_t partition;
-    if (kind != STELE_DIR_LIVE) {
-        const char *dot = strrchr(name, '.');
-        if (dot == NULL)
-            return STELE_MALFORMED;
-        bytes = (size_t)(dot - name);
-    }
     size_t dash = bytes;
     while (dash > 0 && name[dash - 1] != '-')
         dash--;
@@ -221,9 +275,9 @@ enum stele_err stele_partition_dir_parse(const char *name, char out_topic[STELE_
     memcpy(topic, name, dash - 1);
     topic[dash - 1] = 0;
     if (!stele_topic_name_is_legal(topic) || !stele_text_number(name + dash, bytes - dash, &partition) ||
-        name[dash] == '-' || partition > INT32_MAX)
+        partition > INT32_MAX)
         return STELE_MALFORMED;
-    memcpy(out_topic, topic, sizeof(topic));
+    memcpy(out_topic, topic, dash);
     *out_partition = (int32_t)partition;
     *out_kind = kind;
     return STELE_OK;

@@ -34,6 +34,10 @@ void stele_checkpoint_init(struct stele_checkpoint *checkpoint, struct stele_mem
 void stele_checkpoint_deinit(struct stele_checkpoint *checkpoint);
 STELE_MUST_CHECK enum stele_err stele_checkpoint_set(struct stele_checkpoint *checkpoint, const char *topic,
                                                      int32_t partition, int64_t offset);
+/** Many at once: add appends without a look at the order, then sort makes it. False when a partition is named twice. */
+STELE_MUST_CHECK enum stele_err stele_checkpoint_add(struct stele_checkpoint *checkpoint, const char *topic,
+                                                     int32_t partition, int64_t offset);
+STELE_MUST_CHECK bool stele_checkpoint_sort(struct stele_checkpoint *checkpoint);
 /** False when there is none. */
 bool stele_checkpoint_get(const struct stele_checkpoint *checkpoint, const char *topic, int32_t partition,
                           int64_t *out_offset);
@@ -46,7 +50,8 @@ STELE_MUST_CHECK enum stele_err stele_checkpoint_parse(struct stele_checkpoint *
 STELE_MUST_CHECK enum stele_err stele_checkpoint_write(const struct stele_checkpoint *checkpoint, struct stele_vfs *vfs,
                                                        const char *dir, const char *name);
 
-/** partition.metadata. Errors: NOT_FOUND, CORRUPT. */
+/** partition.metadata. Errors: NOT_FOUND (also for what a crash leaves of a file that was not synced: the beginning of
+ * one, or zeros; nothing was acknowledged then), CORRUPT. */
 STELE_MUST_CHECK enum stele_err stele_partition_metadata_read(struct stele_vfs *vfs, struct stele_mem *mem,
                                                               const char *dir, struct stele_uuid *out_topic_id);
 STELE_MUST_CHECK enum stele_err stele_partition_metadata_parse(const char *text, size_t count,
@@ -76,7 +81,8 @@ STELE_MUST_CHECK enum stele_err stele_clean_shutdown_take(struct stele_vfs *vfs,
 STELE_MUST_CHECK enum stele_err stele_clean_shutdown_write(struct stele_vfs *vfs, const char *dir,
                                                            int64_t broker_epoch);
 
-/** "TOPIC-PARTITION" and its parse, with the states that directory names carry. */
+/** "TOPIC-PARTITION" and its parse, with the states that directory names carry (".<32 hex>-delete" and so on).
+ * Errors: MALFORMED. */
 enum stele_dir_kind { STELE_DIR_LIVE, STELE_DIR_DELETE, STELE_DIR_STRAY, STELE_DIR_FUTURE };
 STELE_MUST_CHECK enum stele_err stele_partition_dir_parse(const char *name, char out_topic[STELE_TOPIC_NAME_MAX + 1],
                                                           int32_t *out_partition, enum stele_dir_kind *out_kind);

@@ -33,6 +33,17 @@ enum stele_err stele_partition_metadata_parse(const char *text, size_t count, st
     return STELE_OK;
 }
 
+/* Is this what a crash leaves of a file that was written but not synced: a beginning of one, then only zeros? */
+static bool is_unfinished(const char *text, size_t count)
+{
+    static const char start[] = "version: 0\ntopic_id: ";
+    enum { START_BYTES = sizeof(start) - 1, WHOLE_BYTES = START_BYTES + STELE_UUID_TEXT_BYTES - 1 };
+    size_t kept = count;
+    while (kept > 0 && text[kept - 1] == 0)
+        kept--;
+    return kept < WHOLE_BYTES && count <= WHOLE_BYTES && memcmp(text, start, stele_min_size(kept, START_BYTES)) == 0;
+}
+
 enum stele_err stele_partition_metadata_read(struct stele_vfs *vfs, struct stele_mem *mem, const char *dir,
                                              struct stele_uuid *out_topic_id)
 {
@@ -45,6 +56,8 @@ enum stele_err stele_partition_metadata_read(struct stele_vfs *vfs, struct stele
     if (err != STELE_OK)
         return err == STELE_TOO_LARGE ? STELE_CORRUPT : err;
     err = stele_partition_metadata_parse((const char *)text, count, out_topic_id);
+    if (err == STELE_CORRUPT && is_unfinished((const char *)text, count))
+        err = STELE_NOT_FOUND;
     stele_mem_free(mem, text);
     return err;
 }
@@ -77,11 +90,13 @@ enum stele_err stele_partition_metadata_write(struct stele_vfs *vfs, const char 
     return write_unsynced(vfs, dir, text, (size_t)count);
 }
 
-static void copy_value(char *out, size_t capacity, const char *value, size_t bytes)
+static bool copy_value(char *out, size_t capacity, const char *value, size_t bytes)
 {
-    size_t kept = stele_min_size(bytes, capacity - 1);
-    memcpy(out, value, kept);
-    out[kept] = 0;
+    if (bytes >= capacity || memchr(value, 0, bytes) != NULL)
+        return false;
+    memcpy(out, value, bytes);
+    out[bytes] = 0;
+    return true;
 }
 
 enum stele_err stele_meta_properties_parse(const char *text, size_t count, struct stele_meta_properties *out,
@@ -98,10 +113,12 @@ enum stele_err stele_meta_properties_parse(const char *text, size_t count, struc
             continue;
         const char *value = equals + 1;
         size_t value_bytes = bytes - (size_t)(value - line);
-        if (starts_with(line, bytes, "cluster.id="))
-            copy_value(found.cluster_id, sizeof(found.cluster_id), value, value_bytes);
-        else if (starts_with(line, bytes, "directory.id="))
-            copy_value(found.directory_id, sizeof(found.directory_id), value, value_bytes);
+        if (starts_with(line, bytes, "cluster.id=") &&
+            !copy_value(found.cluster_id, sizeof(found.cluster_id), value, value_bytes))
+            return stele_error_set(error, STELE_CORRUPT, "cluster.id is too long");
+        else if (starts_with(line, bytes, "directory.id=") &&
+                 !copy_value(found.directory_id, sizeof(found.directory_id), value, value_bytes))
+            return stele_error_set(error, STELE_CORRUPT, "directory.id is too long");
         else if (starts_with(line, bytes, "node.id=") && !stele_text_number(value, value_bytes, &node_id))
             return stele_error_set(error, STELE_CORRUPT, "node.id is no number");
         else if (starts_with(line, bytes, "version=") && !stele_text_number(value, value_bytes, &version))

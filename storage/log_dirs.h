@@ -20,36 +20,50 @@ struct stele_found_log {
     int dir;
     char topic[STELE_TOPIC_NAME_MAX + 1];
     int32_t partition;
-    struct stele_uuid topic_id;                               /* zero when partition.metadata is missing */
+    struct stele_uuid topic_id; /* zero when partition.metadata is missing, or bad and never synced */
     int64_t recovery_point, log_start_offset, high_watermark; /* of the checkpoints; 0, 0, -1 without */
     bool was_clean;
 };
 
-/** Creates missing directories, locks each, checks that each is ours or empty (FOREIGN: a real Kafka's; nothing is
- * changed then), reads meta.properties and checkpoints, takes the clean markers, lists partitions, finishes deletions
- * (-delete). A directory that fails with an I/O error is offline; the others go on; when all are, the error is
- * returned. `error` names the directory or file and the way out. Errors: LOCKED, FOREIGN, IO, CORRUPT, NO_MEMORY. */
+/** Creates missing directories, locks each, reads meta.properties, lists partitions, and only when nothing is refused
+ * takes the clean markers, reads the checkpoints (a damaged one is traced and counts as absent) and finishes deletions
+ * (-delete).
+ *
+ * FOREIGN, found before anything is created or locked: the first directory holds partitions or meta.properties but its
+ * metadata log (__cluster_metadata-0) does not begin with our FORMAT record; or another directory holds them and is not
+ * of the first one's cluster and node. A first start that a crash broke off is no foreign directory: a metadata log
+ * whose beginning was never synced, and neither meta.properties nor another partition; so write meta.properties
+ * (format) only after the FORMAT record was synced.
+ *
+ * A directory that fails with an I/O error is offline and the others go on, but the first must work: it holds the
+ * metadata log. `error` names the directory or file and the way out.
+ * Errors: LOCKED, FOREIGN, IO, NO_SPACE, CORRUPT, INVALID_ARGUMENT (a directory given twice), TOO_LARGE, NO_MEMORY. */
 STELE_MUST_CHECK enum stele_err stele_log_dirs_open(const struct stele_log_dirs_options *options,
                                                     struct stele_log_dirs **out_dirs, struct stele_error *error);
+/** The partitions of the directories that work, by topic and partition. While a directory is offline, a partition that
+ * is not found may be in it: it is not to be made anew elsewhere. */
 int stele_log_dirs_found_count(const struct stele_log_dirs *dirs);
 const struct stele_found_log *stele_log_dirs_found(const struct stele_log_dirs *dirs, int index);
 /** True and the ids of meta.properties when the node was formatted before. */
 bool stele_log_dirs_identity(const struct stele_log_dirs *dirs, struct stele_meta_properties *out_properties);
-/** Writes meta.properties to every directory that has none (a directory id each). */
+/** Writes meta.properties to every directory that has none (a directory id each), the first directory first. Errors:
+ * IO, NO_SPACE, INVALID_ARGUMENT (the id is too long). */
 STELE_MUST_CHECK enum stele_err stele_log_dirs_format(struct stele_log_dirs *dirs, const char *cluster_id,
                                                       int32_t node_id);
 
 /** The live directory with the fewest partitions; -1 when all are offline. */
 int stele_log_dirs_pick(const struct stele_log_dirs *dirs);
-/** Makes DIR/topic-partition with partition.metadata (unsynced) and counts it. Errors: EXISTS, IO, NO_SPACE, OFFLINE.
- */
+/** Makes DIR/topic-partition with partition.metadata and counts it. Nothing is synced: the file, its directory and DIR
+ * are to be synced before the first flush of the log ends. Leaves nothing behind when it fails. Errors: EXISTS, IO,
+ * NO_SPACE, OFFLINE, INVALID_ARGUMENT (the topic's name), TOO_LARGE (a name above 255 bytes). */
 STELE_MUST_CHECK enum stele_err stele_log_dirs_create(struct stele_log_dirs *dirs, int dir, const char *topic,
                                                       int32_t partition, const struct stele_uuid *topic_id,
                                                       char out_path[STELE_PATH_BYTES]);
 const char *stele_log_dirs_path(const struct stele_log_dirs *dirs, int dir);
 int stele_log_dirs_count(const struct stele_log_dirs *dirs);
 bool stele_log_dirs_is_offline(const struct stele_log_dirs *dirs, int dir);
-/** Takes a directory offline: its logs must not be used any more, it gets no checkpoint and no marker. */
+/** Takes a directory offline: its logs must not be used any more, it gets no checkpoint and no marker. Any thread, as
+ * is_offline and is_full. */
 void stele_log_dirs_fail(struct stele_log_dirs *dirs, int dir, const char *reason);
 /** Free space as last measured is below the reserve: produces are to be refused with a retriable error. measure asks
  * the disk. */
@@ -64,8 +78,9 @@ struct stele_log_points {
     int64_t recovery_point, log_start_offset, high_watermark;
     int64_t first_segment_base; /* log start is written only when above it */
 };
-/** Writes the three checkpoints of every live directory (job). A failure takes that directory offline (reported in the
- * return). */
+/** Writes the three checkpoints of every live directory (job); points of no partition (a high watermark of -1) are left
+ * out. A failure takes that directory offline, but for a full disk or lack of memory; the others are written. Returns
+ * the last error. */
 STELE_MUST_CHECK enum stele_err stele_log_dirs_checkpoint(struct stele_log_dirs *dirs,
                                                           const struct stele_log_points *points, int count);
 /** After every log of `dir` closed without an error and the checkpoints were written: the clean marker. */

@@ -1,0 +1,27 @@
+/* The inside of the log directories, shared by log_dirs.c and log_dirs_open.c. */
+#ifndef STELE_STORAGE_LOG_DIRS_STRUCT_H
+#define STELE_STORAGE_LOG_DIRS_STRUCT_H
+
+#include "storage/log_dirs.h"
+
+#include <stdatomic.h>
+
+struct stele_log_dir {
+    char *path;
+    struct stele_file *lock;
+    _Atomic bool is_offline, is_full; /* jobs and shards ask too */
+    bool has_properties;
+    struct stele_meta_properties properties;
+    int partitions;
+};
+
+struct stele_log_dirs {
+    struct stele_env *env;
+    struct stele_log_dir *dirs;
+    int count;
+    int64_t reserve_bytes;
+    struct stele_found_log *found; /* by topic, partition, directory */
+    int found_count, found_capacity;
+};
+
+#endif
