@@ -29,7 +29,7 @@ allowed='^(stele_.*|_GLOBAL_OFFSET_TABLE_|__stack_chk_fail|(__)?mem(cpy|set|cmp|
 handler='^(abort|fprintf|__fprintf_chk|stderr|fwrite)$'
 core=()
 for folder in base proto storage replication client node; do
-    while IFS= read -r archive; do core+=("$archive"); done < <(find "$build/$folder" -maxdepth 1 -name 'libstele_*.a' ! -name '*test*' 2>/dev/null)
+    [ -f "$build/$folder/libstele_$folder.a" ] && core+=("$build/$folder/libstele_$folder.a")
 done
 [ ${#core[@]} -gt 3 ] || complain "no archives in $build: build first"
 for archive in "${core[@]}"; do
