@@ -1,12 +1,11 @@
 # Thin: the real build is CMake's. `make demo` and `make test` install what is missing on a Debian machine.
-.PHONY: help demo test test-long build bench format clean
+.PHONY: help demo test build bench format clean
 
 help:
 	@echo "make demo       build, load a real file into a topic, kill the node in the middle, read it back, compare"
 	@echo "make test       every check that fits into 20 minutes"
-	@echo "make test-long  the same checks for longer: more seeds, longer fuzzing"
 	@echo "make build      release programs at build/bin/steled and build/bin/stele"
-	@echo "make bench      measurements beside bare system calls"
+	@echo "make bench      measurements"
 
 build:
 	@tools/deps.sh build
@@ -21,10 +20,6 @@ demo: build
 test:
 	@tools/deps.sh test
 	@tools/test.sh
-
-test-long:
-	@tools/deps.sh test
-	@STELE_LONG=1 tools/test.sh
 
 bench: build
 	@bench/run.sh

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every check, in order of how soon it can fail; ends with what was skipped and one line of totals.
-# STELE_LONG=1: more seeds and longer fuzzing. STELE_SKIPS_FAIL=1: a skipped check fails the run.
+# STELE_SKIPS_FAIL=1: a skipped check fails the run.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 jobs=$(nproc)
