@@ -14,7 +14,7 @@ struct stele_batch_builder {
     int64_t base_timestamp, max_timestamp;
 };
 
-enum { FIRST_CAPACITY = 1024, RECORD_OVERHEAD_MAX = 26 /* 21 and the varint of the header count */ };
+enum { FIRST_CAPACITY = 1024, RECORD_OVERHEAD_MAX = 36 /* 5 varints of 5, a varlong of 10, the attributes */ };
 
 struct stele_batch_builder *stele_batch_builder_new(struct stele_mem *mem, const struct stele_batch_options *options)
 {
