@@ -79,6 +79,20 @@ enum stele_err stele_history_append(struct stele_env *env, const char *dir, cons
     return append_line(env, dir, line, (size_t)bytes);
 }
 
+enum stele_err stele_history_sync(struct stele_env *env, const char *dir)
+{
+    char path[STELE_PATH_BYTES];
+    struct stele_file *file = NULL;
+    enum stele_err err = stele_path_join(path, dir, STELE_HISTORY_FILE);
+    if (err == STELE_OK)
+        err = env->vfs->ops->open(env->vfs, path, STELE_OPEN_WRITE, &file);
+    if (err != STELE_OK)
+        return err == STELE_NOT_FOUND ? STELE_OK : err;
+    err = env->vfs->ops->sync(file);
+    env->vfs->ops->close(file);
+    return err == STELE_OK ? env->vfs->ops->sync_dir(env->vfs, dir) : err;
+}
+
 static int index_of(const char *const *words, int count, const char *word, size_t bytes)
 {
     for (int i = 0; i < count; i++) {

@@ -54,6 +54,9 @@ struct stele_history_event {
 /** Appends a line; not synced. A failure is returned but never fails the operation that it records. */
 STELE_MUST_CHECK enum stele_err stele_history_append(struct stele_env *env, const char *dir,
                                                      const struct stele_history_event *event);
+/** Syncs the file and its name: for the lines that recovery acts on, deletions from the front of a log before they are
+ * carried out and damaged ranges. A missing file is fine. */
+STELE_MUST_CHECK enum stele_err stele_history_sync(struct stele_env *env, const char *dir);
 /** Calls `each` for every whole line; lines that do not parse are skipped. A missing file is empty. */
 STELE_MUST_CHECK enum stele_err stele_history_read(struct stele_env *env, const char *dir,
                                                    void (*each)(void *arg, const struct stele_history_event *event),

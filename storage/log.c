@@ -127,14 +127,22 @@ enum stele_err stele_log__usable(const struct stele_log *log)
     return log->is_failed ? STELE_OFFLINE : log->is_closed ? STELE_CLOSED : STELE_OK;
 }
 
-void stele_log__note(struct stele_log *log, enum stele_history_kind kind, int64_t offset, int64_t bytes,
-                     enum stele_reason reason)
+static enum stele_err note(struct stele_log *log, enum stele_history_kind kind, int64_t offset, int64_t bytes,
+                           enum stele_reason reason)
 {
     struct stele_history_event event = {
         .wall_ms = stele_env_wall_ms(log->env), .kind = kind, .offset = offset, .bytes = bytes, .reason = reason};
     enum stele_err err = stele_history_append(log->env, log->dir, &event);
     if (err != STELE_OK)
         stele_trace(log->env, STELE_TRACE_CHECKPOINT_BAD, log->dir, "its history could not be written", 0, 0, 0);
+    return err;
+}
+
+void stele_log__note(struct stele_log *log, enum stele_history_kind kind, int64_t offset, int64_t bytes,
+                     enum stele_reason reason)
+{
+    enum stele_err ignored = note(log, kind, offset, bytes, reason);
+    (void)ignored; /* history explains; no operation fails with it */
 }
 
 static enum stele_err snapshot_path(const struct stele_log *log, int64_t offset, const char *suffix,
@@ -187,10 +195,28 @@ static enum stele_err condemn_snapshot(struct stele_log *log, int64_t base_offse
     return err == STELE_NOT_FOUND ? STELE_OK : err;
 }
 
+/* Renames may become durable in any order. Of segments deleted from the front a later one must not go for good while an
+ * earlier one comes back: recovery would take the hole for a lost tail. So the lines of history go first, durably, and
+ * recovery finishes what they say. Without them (a full disk must be freed all the same) `*out_one_by_one`. */
+static enum stele_err note_drops(struct stele_log *log, int from, int to, const enum stele_reason *reasons,
+                                 bool *out_one_by_one)
+{
+    bool is_at_front = from == 0 && reasons[0] != STELE_REASON_TRUNCATED;
+    enum stele_err err = STELE_OK;
+    for (int i = from; i < to && err == STELE_OK; i++)
+        err =
+            note(log, STELE_HISTORY_DELETE, log->segments[i]->base_offset, log->segments[i]->bytes, reasons[i - from]);
+    if (err == STELE_OK && is_at_front)
+        err = stele_history_sync(log->env, log->dir);
+    *out_one_by_one = err != STELE_OK && is_at_front;
+    return err == STELE_IO && is_at_front ? err : STELE_OK;
+}
+
 enum stele_err stele_log__drop_segments(struct stele_log *log, int from, int to, const enum stele_reason *reasons)
 {
     int64_t due = stele_env_mono_ms(log->env) + stele_min_i64(log->config.file_delete_delay_ms, INT64_MAX / 4);
-    enum stele_err err = STELE_OK;
+    bool one_by_one = false;
+    enum stele_err err = note_drops(log, from, to, reasons, &one_by_one);
     int dropped = 0;
     for (int i = from; i < to && err == STELE_OK; i++, dropped++) {
         struct stele_segment *seg = log->segments[i];
@@ -201,10 +227,11 @@ enum stele_err stele_log__drop_segments(struct stele_log *log, int from, int to,
             err = stele_segment_mark_deleted(seg);
         if (err == STELE_OK)
             err = condemn_snapshot(log, seg->base_offset);
+        if (err == STELE_OK && one_by_one)
+            err = log->env->vfs->ops->sync_dir(log->env->vfs, log->dir);
         if (err != STELE_OK)
             break;
         log->unlinks[log->unlink_count++] = (struct stele_unlink_due){.base_offset = seg->base_offset, .due_ms = due};
-        stele_log__note(log, STELE_HISTORY_DELETE, seg->base_offset, seg->bytes, reasons[i - from]);
         STELE_METRIC_ADD(log->env->metrics, log_segments_deleted, 1);
         stele_trace(log->env, STELE_TRACE_LOG_SEGMENT_DELETED, log->name, stele_reason_text(reasons[i - from]),
                     seg->base_offset, seg->bytes, 0);

@@ -78,7 +78,7 @@ struct stele_append {
     size_t count;
     enum stele_origin origin;
     int32_t leader_epoch; /* stamped on CLIENT and COORDINATOR batches; for REPLICATION batches of newer epochs are
-                             dropped */
+                             dropped, as are those too far from the first for one segment */
 };
 
 struct stele_appended {
@@ -133,9 +133,16 @@ struct stele_time_offset {
 STELE_MUST_CHECK enum stele_err stele_log_offset_at(struct stele_log *log, int64_t timestamp,
                                                     struct stele_time_offset *out);
 
-/** Cuts everything from `offset` on (facts 8.6). At or above the end only the epochs are trimmed. */
+/** Cuts everything from `offset` on (facts 8.6). At or above the end only the epochs are trimmed. Nothing is synced: a
+ * loss of power before the next flush may bring back what was cut, with its old epochs, where newer batches were lost.
+ * Before the call the checkpointed high watermark is lowered to `offset` and the checkpointed recovery point to
+ * stele_log_point_after_cut, or a start after a crash would take what is missing for damage. */
 STELE_MUST_CHECK enum stele_err stele_log_truncate(struct stele_log *log, int64_t offset);
-/** Drops everything and goes on, empty, at `offset`. */
+/** What a truncation to `offset` makes of the recovery point: no more than the base of the segment that is cut, whose
+ * files are in doubt until the next flush. */
+int64_t stele_log_point_after_cut(const struct stele_log *log, int64_t offset);
+/** Drops everything and goes on, empty, at `offset`; durably. Before the call the checkpointed recovery point and high
+ * watermark are lowered to the log start. */
 STELE_MUST_CHECK enum stele_err stele_log_restart_at(struct stele_log *log, int64_t offset);
 /** delete-records: moves the start offset up. Errors: OFFSET_OUT_OF_RANGE (below the start is a no-op, above the high
  * watermark refused). */

@@ -73,6 +73,10 @@ static enum stele_err take_batch(struct appending *a, uint8_t *at, size_t left, 
         *out_bytes = 0; /* a batch of a newer epoch and all after it are not taken (KAFKA-18723) */
         return STELE_OK;
     }
+    if (a->batches > 0 && stele_batch_last_offset(&header) - a->log->headers[0].base_offset > INT32_MAX) {
+        *out_bytes = 0; /* nor what one segment cannot hold beside the first */
+        return STELE_OK;
+    }
     a->log->headers[a->batches++] = header;
     *out_bytes = bytes;
     return STELE_OK;
@@ -180,6 +184,8 @@ static void count_roll(struct stele_log *log, enum stele_reason reason)
         STELE_METRIC_ADD(metrics, log_rolls_offset, 1);
     else if (reason == STELE_REASON_RETENTION_ALL)
         STELE_METRIC_ADD(metrics, log_rolls_retention, 1);
+    else if (reason == STELE_REASON_DAMAGE)
+        STELE_METRIC_ADD(metrics, log_rolls_damage, 1);
     else
         STELE_METRIC_ADD(metrics, log_rolls_index, 1);
 }
@@ -214,6 +220,8 @@ static enum stele_err roll_to(struct stele_log *log, int64_t base_offset, enum s
         return again == STELE_OK ? err : again;
     }
     log->has_new_names = true;
+    /* A base above the end is a hole of the leader's log; should the append fail, the next one must not go below it. */
+    log->log_end_offset = stele_max_i64(log->log_end_offset, base_offset);
     stele_log__note(log, STELE_HISTORY_ROLL, base_offset, old_bytes, reason);
     count_roll(log, reason);
     stele_trace(log->env, STELE_TRACE_LOG_ROLLED, log->name, stele_reason_text(reason), base_offset, old_bytes, 0);

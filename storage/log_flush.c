@@ -30,6 +30,9 @@ static void free_flush(struct stele_log_flush *flush)
 static enum stele_err pin_segments(struct stele_log *log, struct stele_log_flush *flush)
 {
     int first = stele_log__floor(log, log->recovery_point);
+    /* A segment that was rolled while the last flush ran lies below the recovery point, its end not yet synced. */
+    while (first > 0 && log->segments[first - 1]->is_unsynced)
+        first--;
     size_t count = (size_t)(log->segment_count - first);
     flush->segments = stele_mem_array(log->env->mem, STELE_MEM_LOG, count, sizeof(*flush->segments));
     flush->snapshots = stele_mem_array(log->env->mem, STELE_MEM_LOG, count, sizeof(*flush->snapshots));
@@ -70,6 +73,8 @@ enum stele_err stele_log_flush_begin(struct stele_log *log, struct stele_log_flu
     flush->sync_dir = true;
     if (flush->epochs != NULL)
         log->epochs.is_dirty = false;
+    for (int i = 0; i < flush->segment_count; i++)
+        log->segments[log->segment_count - 1 - i]->is_unsynced = false;
     log->has_new_names = false;
     log->is_flushing = true;
     *out_flush = flush;

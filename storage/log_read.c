@@ -42,9 +42,10 @@ static enum stele_err end_of_reading(struct stele_log *log, int at, int64_t boun
     }
     /* A bound inside a batch hides the whole batch. */
     enum stele_err err = stele_segment_find(seg, bound, &pos, &header);
-    if (err != STELE_OK && err != STELE_END)
+    if (err != STELE_OK && err != STELE_END && err != STELE_CORRUPT)
         return err;
-    *out_pos = stele_min_i64(err == STELE_END ? seg->bytes : pos, sound_bytes(log, seg));
+    /* Damage on the way to the bound: `pos` is where it begins. */
+    *out_pos = stele_min_i64(pos, sound_bytes(log, seg));
     return STELE_OK;
 }
 
@@ -56,8 +57,6 @@ static enum stele_err make_slice(struct stele_log *log, int at, const struct ste
     struct stele_file *file = NULL;
     int64_t end = 0, first = (int64_t)header->length + STELE_BATCH_PREFIX_BYTES;
     enum stele_err err = end_of_reading(log, at, read->bound, &end);
-    if (err == STELE_CORRUPT)
-        return report_damage(log, seg, read->offset, pos);
     if (err != STELE_OK)
         return err;
     int64_t wanted = (int64_t)stele_min_size(read->max_bytes, INT32_MAX);

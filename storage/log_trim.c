@@ -84,7 +84,7 @@ static enum stele_err replay(struct stele_log *log, struct stele_scan *scan, con
         err = stele_scan_next(scan, &batch);
         if (err != STELE_OK || batch.header.base_offset >= to)
             break;
-        if (batch.header.base_offset >= from)
+        if (stele_batch_last_offset(&batch.header) >= from) /* the log may start inside a batch */
             err = apply_scanned(log, &batch);
     }
     stele_cached_file_unpin(seg->file);
@@ -135,10 +135,19 @@ static enum stele_err replace_all(struct stele_log *log, int64_t offset)
     return err;
 }
 
+int64_t stele_log_point_after_cut(const struct stele_log *log, int64_t offset)
+{
+    int at = stele_log__floor(log, offset);
+    if (at > 0 && log->segments[at]->base_offset >= offset)
+        at--; /* that one goes; this is appended to */
+    int64_t base_offset = log->segments[at]->base_offset;
+    return stele_min_i64(log->recovery_point, stele_min_i64(offset, base_offset));
+}
+
 static void lower_to(struct stele_log *log, int64_t offset)
 {
     log->log_end_offset = offset;
-    log->recovery_point = stele_min_i64(log->recovery_point, offset);
+    log->recovery_point = stele_log_point_after_cut(log, offset);
     log->log_start_offset = stele_min_i64(log->log_start_offset, offset);
     log->has_new_names = true;
     stele_epoch_cache_truncate_from_end(&log->epochs, offset);
@@ -152,9 +161,16 @@ enum stele_err stele_log_restart_at(struct stele_log *log, int64_t offset)
         return err;
     if (log->is_flushing)
         return STELE_EXISTS;
-    err = replace_all(log, offset);
+    /* Tells recovery, before a segment of the new life is there, that deletions told of before are no longer true. */
+    stele_log__note(log, STELE_HISTORY_CUT, offset, stele_log_bytes(log), STELE_REASON_TRUNCATED);
+    err = offset < log->log_start_offset ? stele_history_sync(log->env, log->dir) : STELE_OK;
+    if (err == STELE_OK)
+        err = replace_all(log, offset);
     if (err == STELE_OK)
         err = log->env->vfs->ops->list(log->env->vfs, log->dir, see_name, &search);
+    /* The recovery point is to be the new start: nothing from below it may come back. */
+    if (err == STELE_OK)
+        err = log->env->vfs->ops->sync_dir(log->env->vfs, log->dir);
     if (err != STELE_OK)
         return stele_log__fail(log, err, "a restart of the log that failed");
     stele_epoch_cache_clear(&log->epochs);
@@ -166,6 +182,19 @@ enum stele_err stele_log_restart_at(struct stele_log *log, int64_t offset)
     log->has_new_names = true;
     stele_trace(log->env, STELE_TRACE_LOG_TRUNCATED, log->name, "it starts anew", offset, 0, 0);
     return STELE_OK;
+}
+
+/* Where the batch before `offset` is damaged or missing, the log goes on in a segment of its own: no segment has a hole
+ * within. */
+static enum stele_err roll_behind_hole(struct stele_log *log, int64_t offset, bool is_damaged)
+{
+    struct stele_segment *seg = stele_log__active(log);
+    struct stele_batch_header header;
+    int64_t pos = 0;
+    if (offset == seg->base_offset)
+        return STELE_OK;
+    enum stele_err err = is_damaged ? STELE_END : stele_segment_find(seg, offset - 1, &pos, &header);
+    return err == STELE_END || err == STELE_CORRUPT ? stele_log_roll(log, STELE_REASON_DAMAGE) : err;
 }
 
 static enum stele_err cut(struct stele_log *log, int64_t offset)
@@ -180,10 +209,13 @@ static enum stele_err cut(struct stele_log *log, int64_t offset)
     if (err != STELE_OK)
         return err;
     lower_to(log, offset);
-    err = stele_log__rebuild_producers(log, offset);
     log->high_watermark = stele_min_i64(log->high_watermark, offset);
+    const struct stele_segment *seg = stele_log__active(log);
+    bool is_damaged = false; /* what is left of the active segment */
     int kept = 0;
     for (int i = 0; i < log->damaged_count; i++) {
+        is_damaged =
+            is_damaged || (log->damaged[i].segment_base == seg->base_offset && log->damaged[i].pos < seg->bytes);
         if (log->damaged[i].first_offset >= offset)
             continue;
         log->damaged[kept] = log->damaged[i];
@@ -191,6 +223,9 @@ static enum stele_err cut(struct stele_log *log, int64_t offset)
         kept++;
     }
     log->damaged_count = kept;
+    err = stele_log__rebuild_producers(log, offset);
+    if (err == STELE_OK)
+        err = roll_behind_hole(log, offset, is_damaged);
     stele_log__note(log, STELE_HISTORY_CUT, offset, before - stele_log_bytes(log), STELE_REASON_TRUNCATED);
     stele_trace(log->env, STELE_TRACE_LOG_TRUNCATED, log->name, stele_reason_text(STELE_REASON_TRUNCATED), offset, 0,
                 0);
@@ -227,6 +262,12 @@ enum stele_err stele_log_set_start_offset(struct stele_log *log, int64_t offset)
     log->recovery_point = stele_max_i64(log->recovery_point, offset);
     stele_epoch_cache_truncate_from_start(&log->epochs, offset);
     stele_producers_on_log_start(log->producers, offset);
+    int kept = 0;
+    for (int i = 0; i < log->damaged_count; i++) {
+        if (log->damaged[i].last_offset >= offset)
+            log->damaged[kept++] = log->damaged[i];
+    }
+    log->damaged_count = kept;
     return STELE_OK;
 }
 

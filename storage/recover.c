@@ -30,11 +30,8 @@ enum stele_err stele_recovery_fail(struct stele_recovery *rec, enum stele_err er
                            way_out);
 }
 
-static void note_hint(void *arg, const struct stele_history_event *event)
+static void note_damage(struct stele_recovery *rec, int64_t offset)
 {
-    struct stele_recovery *rec = arg;
-    if (event->kind != STELE_HISTORY_DAMAGE || rec->hints_failed)
-        return;
     if (rec->hint_count == rec->hint_capacity) {
         int capacity = rec->hint_capacity == 0 ? 8 : rec->hint_capacity * 2;
         int64_t *hints =
@@ -46,14 +43,39 @@ static void note_hint(void *arg, const struct stele_history_event *event)
         rec->hints = hints;
         rec->hint_capacity = capacity;
     }
-    rec->hints[rec->hint_count++] = event->offset;
+    rec->hints[rec->hint_count++] = offset;
+}
+
+/* A truncation ends what was said of the offsets from there on. */
+static void note_cut(struct stele_recovery *rec, int64_t offset)
+{
+    int kept = 0;
+    for (int i = 0; i < rec->hint_count; i++) {
+        if (rec->hints[i] < offset)
+            rec->hints[kept++] = rec->hints[i];
+    }
+    rec->hint_count = kept;
+    rec->deleted_to = stele_min_i64(rec->deleted_to, offset - 1);
+}
+
+static void note_event(void *arg, const struct stele_history_event *event)
+{
+    struct stele_recovery *rec = arg;
+    bool is_at_front = event->reason == STELE_REASON_RETENTION_ALL || event->reason == STELE_REASON_RETENTION_TIME ||
+                       event->reason == STELE_REASON_RETENTION_SIZE || event->reason == STELE_REASON_LOG_START;
+    if (event->kind == STELE_HISTORY_DAMAGE)
+        note_damage(rec, event->offset);
+    else if (event->kind == STELE_HISTORY_CUT)
+        note_cut(rec, event->offset);
+    else if (event->kind == STELE_HISTORY_DELETE && is_at_front)
+        rec->deleted_to = stele_max_i64(rec->deleted_to, event->offset);
 }
 
 static enum stele_err read_hints(struct stele_recovery *rec)
 {
     if (!rec->files.has_history)
         return STELE_OK;
-    enum stele_err err = stele_history_read(rec->env, rec->open->dir, note_hint, rec);
+    enum stele_err err = stele_history_read(rec->env, rec->open->dir, note_event, rec);
     if (err == STELE_TOO_LARGE)
         err = STELE_OK; /* not as we write it: it says nothing */
     if (err == STELE_OK && rec->hints_failed)
@@ -62,9 +84,37 @@ static enum stele_err read_hints(struct stele_recovery *rec)
                            : stele_recovery_fail(rec, err, NULL, "the file " STELE_HISTORY_FILE " cannot be read");
 }
 
+/* Finishes a deletion from the front that history tells of: what a crash brought back of it goes again. The last
+ * segment stays in any case. */
+static enum stele_err finish_deletion(struct stele_recovery *rec)
+{
+    static const char *const suffixes[] = {".log", ".index", ".timeindex", ".txnindex", ".snapshot"};
+    struct stele_found_files *files = &rec->files;
+    int gone = 0;
+    while (gone + 1 < files->count && files->segments[gone].base_offset <= rec->deleted_to)
+        gone++;
+    if (gone == 0 || files->segments[gone].base_offset <= rec->deleted_to)
+        return STELE_OK;
+    for (int i = 0; i < gone; i++) {
+        for (size_t k = 0; k < STELE_ARRAY_LEN(suffixes); k++) {
+            enum stele_err err =
+                stele_segment_unlink(rec->env, rec->open->dir, files->segments[i].base_offset, suffixes[k]);
+            if (err != STELE_OK)
+                return stele_recovery_fail(rec, err, NULL, "a segment that was deleted cannot be deleted again");
+        }
+    }
+    rec->is_changed = true;
+    files->count -= gone;
+    memmove(files->segments, files->segments + gone, (size_t)files->count * sizeof(files->segments[0]));
+    return STELE_OK;
+}
+
 static enum stele_err open_segments(struct stele_recovery *rec)
 {
     struct stele_log *log = rec->log;
+    enum stele_err finished = finish_deletion(rec);
+    if (finished != STELE_OK)
+        return finished;
     for (int i = 0; i < rec->files.count; i++) {
         struct stele_segment *seg = NULL;
         int64_t base_offset = rec->files.segments[i].base_offset;
@@ -82,7 +132,8 @@ static enum stele_err open_segments(struct stele_recovery *rec)
     return STELE_OK;
 }
 
-/* True when the epochs of the first `count` segments are not what their first and last batches say. */
+/* True when the epochs of the first `count` segments are not what their first batch and, after an unclean stop, their
+ * last one (rec->last_epoch) say. */
 static enum stele_err are_epochs_wrong(struct stele_recovery *rec, int count, bool *out_are_wrong)
 {
     struct stele_log *log = rec->log;
@@ -97,14 +148,11 @@ static enum stele_err are_epochs_wrong(struct stele_recovery *rec, int count, bo
     }
     if (err != STELE_OK && err != STELE_END && err != STELE_CORRUPT)
         return err;
-    *out_are_wrong = epoch >= 0;
-    if (epoch >= 0 || count == 0 || rec->open->was_clean)
-        return STELE_OK;
-    struct stele_segment *seg = log->segments[count - 1];
-    err = stele_recovery_tail_epoch(rec, seg, &epoch);
-    if (err == STELE_OK && epoch >= 0)
-        *out_are_wrong = epoch != stele_epoch_cache_epoch_at(&log->epochs, log->segments[count]->base_offset - 1);
-    return err;
+    *out_are_wrong =
+        epoch >= 0 ||
+        (rec->last_epoch >= 0 &&
+         rec->last_epoch != stele_epoch_cache_epoch_at(&log->epochs, log->segments[count]->base_offset - 1));
+    return STELE_OK;
 }
 
 /* A file that does not parse, or is not what the batches say, is rebuilt from those of the first `count` segments; the
@@ -135,8 +183,8 @@ static enum stele_err needs_rebuild(struct stele_recovery *rec, int at, bool *ou
 {
     const struct stele_found_segment *found = &rec->files.segments[at];
     enum stele_err err = STELE_OK;
-    bool is_missing =
-        !found->has_index || !found->has_time_index || (found->was_being_deleted && !found->has_txn_index);
+    bool is_doubtful = found->was_being_deleted && !found->has_txn_index && !rec->open->was_clean;
+    bool is_missing = !found->has_index || !found->has_time_index || is_doubtful;
     if (!is_missing && found->has_txn_index)
         err = stele_txn_index_load(&rec->log->segments[at]->txns);
     if (err != STELE_OK && err != STELE_CORRUPT)
@@ -208,8 +256,11 @@ static enum stele_err load_clean(struct stele_recovery *rec, bool *out_is_clean)
     enum stele_reason reason = STELE_REASON_INDEX_WRONG;
     bool is_sound = false, needs = false;
     enum stele_err err = needs_rebuild(rec, last, &needs, &reason);
-    if (err == STELE_OK && !needs && !has_hint_in(rec, last))
-        err = stele_recovery_read_tail(rec, &is_sound);
+    if (err == STELE_OK && !needs && !has_hint_in(rec, last)) {
+        err = stele_segment_activate(log->segments[last]);
+        if (err == STELE_OK)
+            err = stele_recovery_read_tail(rec, last, &is_sound);
+    }
     if (err != STELE_OK)
         return err;
     *out_is_clean = is_sound;
@@ -224,7 +275,15 @@ static enum stele_err load_clean(struct stele_recovery *rec, bool *out_is_clean)
 static enum stele_err new_segment(struct stele_recovery *rec, int64_t base_offset)
 {
     struct stele_segment *seg = NULL;
-    enum stele_err err = stele_segment_create(rec->env, NULL, rec->log->dir, base_offset, &rec->log->config, &seg);
+    enum stele_err err = STELE_OK;
+    if (base_offset <= rec->deleted_to) {
+        /* The log begins anew below what was deleted once: a later start must not delete it again. */
+        stele_log__note(rec->log, STELE_HISTORY_CUT, base_offset, 0, STELE_REASON_LOG_START);
+        err = stele_history_sync(rec->env, rec->open->dir);
+        rec->deleted_to = base_offset - 1;
+    }
+    if (err == STELE_OK)
+        err = stele_segment_create(rec->env, NULL, rec->log->dir, base_offset, &rec->log->config, &seg);
     if (err == STELE_OK) {
         err = stele_log__add_segment(rec->log, seg);
         if (err != STELE_OK)
@@ -252,6 +311,12 @@ static enum stele_err go_on_after_damage(struct stele_recovery *rec)
     if (err != STELE_OK)
         return stele_recovery_fail(rec, err, log->segments[last], "it cannot be closed behind its damage");
     err = new_segment(rec, range[1] + 1);
+    if (err == STELE_OK) {
+        STELE_METRIC_ADD(rec->env->metrics, log_rolls_damage, 1);
+        stele_trace(rec->env, STELE_TRACE_LOG_ROLLED, rec->open->name, stele_reason_text(STELE_REASON_DAMAGE), rec->end,
+                    0, 0);
+        stele_log__note(log, STELE_HISTORY_ROLL, rec->end, log->segments[last]->bytes, STELE_REASON_DAMAGE);
+    }
     if (err == STELE_OK)
         err = stele_log__write_snapshot(log, rec->end, false);
     if (err == STELE_OK)
@@ -330,6 +395,25 @@ static void settle_offsets(struct stele_recovery *rec, bool is_clean)
     stele_producers_on_high_watermark(log->producers, log->high_watermark);
 }
 
+/* The scan of the tail begins at segment `*inout_first`. A roll during the flush that moved the recovery point there
+ * leaves the end of the segment before in doubt, though not its batches: when it does not look as sealed, it is scanned
+ * too. */
+static enum stele_err check_before(struct stele_recovery *rec, int *inout_first)
+{
+    bool is_sound = false;
+    if (*inout_first == 0 || *inout_first >= rec->log->segment_count)
+        return STELE_OK;
+    enum stele_err err = stele_recovery_read_tail(rec, *inout_first - 1, &is_sound);
+    rec->log->segments[*inout_first - 1]->is_unsynced = true; /* what is seen may be the page cache's alone */
+    int64_t base_offset = rec->log->segments[*inout_first]->base_offset;
+    bool joins = rec->end == base_offset || (rec->has_gaps && rec->end < base_offset);
+    if (err != STELE_OK || (is_sound && joins))
+        return err;
+    rec->last_epoch = -1;
+    --*inout_first;
+    return STELE_OK;
+}
+
 static enum stele_err recover(struct stele_recovery *rec, bool *out_is_clean)
 {
     struct stele_log *log = rec->log;
@@ -341,8 +425,11 @@ static enum stele_err recover(struct stele_recovery *rec, bool *out_is_clean)
         int64_t from = stele_max_i64(open->recovery_point, rec->start);
         first = open->was_clean ? log->segment_count - 1 : stele_log__floor(rec->log, from);
     }
+    enum stele_err err = open->was_clean ? STELE_OK : check_before(rec, &first);
     rec->end = rec->start;
-    enum stele_err err = load_epochs(rec, first);
+    if (err == STELE_OK)
+        err = load_epochs(rec, first);
+    rec->last_epoch = -1;
     if (err == STELE_OK)
         err = heal_sealed(rec, first);
     if (err == STELE_OK && log->segment_count > 0)
@@ -393,6 +480,7 @@ enum stele_err stele_log_open(const struct stele_log_open *open, struct stele_lo
         .start = open->log_start_offset,
         .point = stele_max_i64(open->recovery_point, open->high_watermark),
         .last_epoch = -1,
+        .deleted_to = -1,
         .has_gaps = open->config.cleanup_compact || open->is_compacted,
     };
     stele_found_files_init(&rec.files, open->env, open->dir);

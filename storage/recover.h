@@ -20,6 +20,7 @@ struct stele_recovery {
     int64_t known_end;  /* the same, sound batches behind damage in the last segment included */
     int64_t damage_pos; /* where, when it ends in damage */
     int32_t last_epoch; /* of the last batch read, -1 */
+    int64_t deleted_to; /* base of the last segment that history says was deleted from the front; -1 none */
     int64_t *hints;     /* first offsets of ranges that an earlier recovery recorded as damaged */
     int hint_count, hint_capacity;
     bool has_gaps;       /* offsets may be missing: the log is or was compacted */
@@ -42,12 +43,9 @@ STELE_MUST_CHECK enum stele_err stele_recovery_scan_from(struct stele_recovery *
 /** Scans one segment below the recovery point to rebuild its indexes or, without `rebuild`, to verify a recorded
  * damage. */
 STELE_MUST_CHECK enum stele_err stele_recovery_scan_one(struct stele_recovery *rec, int at, bool rebuild);
-/** Reads the last segment from its last index entry on, to learn the end. `*out_is_sound` false: it or its index is
- * not what a clean stop leaves, scan it. */
-STELE_MUST_CHECK enum stele_err stele_recovery_read_tail(struct stele_recovery *rec, bool *out_is_sound);
-/** The epoch of the last batch of a sealed segment; -1 when it has none, or none that its index leads to. */
-STELE_MUST_CHECK enum stele_err stele_recovery_tail_epoch(struct stele_recovery *rec, struct stele_segment *seg,
-                                                          int32_t *out_epoch);
+/** Reads a segment from its last index entry on, to learn its end and last epoch (rec->end, rec->last_epoch).
+ * `*out_is_sound` false: it or its index is not what a roll or a clean stop leaves, scan it. */
+STELE_MUST_CHECK enum stele_err stele_recovery_read_tail(struct stele_recovery *rec, int at, bool *out_is_sound);
 /** Fills the epoch cache from the batch headers of segments [0, count). */
 STELE_MUST_CHECK enum stele_err stele_recovery_rebuild_epochs(struct stele_recovery *rec, int count);
 /** Records [first, last] as damaged from `pos` of the segment on. */

@@ -28,6 +28,8 @@ struct segment_scan {
     int64_t expected;                  /* offset after the last sound batch */
     int64_t bad_pos;                   /* of what did not check; -1 none */
     bool is_rebuilding;                /* indexes */
+    int txn_count;                     /* entries of the transaction index that the batches so far agree with */
+    bool is_txn_changed;               /* the index was not what the batches say */
     bool is_main;                      /* part of the scan that decides about the log's end: epochs, gaps and cuts */
 };
 
@@ -58,9 +60,30 @@ static enum stele_err read_control(struct stele_recovery *rec, const struct stel
     return err == STELE_OK || err == STELE_NO_MEMORY ? err : STELE_CORRUPT;
 }
 
-/* CORRUPT: a control batch whose record makes no sense; nothing was applied then. */
+/* Entries that are right stay as they are: below the recovery point they are synced, and written anew they were not. */
+static enum stele_err note_aborted(struct segment_scan *scan, const struct stele_aborted_txn *aborted)
+{
+    struct stele_txn_index *txns = &scan->seg->txns;
+    enum stele_err err = STELE_OK;
+    if (scan->txn_count < txns->count) {
+        const struct stele_aborted_txn *have = &txns->entries[scan->txn_count];
+        if (have->producer_id == aborted->producer_id && have->first_offset == aborted->first_offset &&
+            have->last_offset == aborted->last_offset && have->last_stable_offset == aborted->last_stable_offset) {
+            scan->txn_count++;
+            return STELE_OK;
+        }
+        err = stele_txn_index_truncate(txns, have->last_offset);
+    }
+    if (err == STELE_OK)
+        err = stele_txn_index_append(txns, aborted);
+    scan->is_txn_changed = true;
+    scan->txn_count = txns->count;
+    return err;
+}
+
+/* `scan` NULL: no index is rebuilt. CORRUPT: a control batch whose record makes no sense; nothing was applied then. */
 static enum stele_err apply_producer(struct stele_recovery *rec, struct stele_producers *producers,
-                                     const struct stele_scanned *batch, struct stele_txn_index *txns)
+                                     const struct stele_scanned *batch, struct segment_scan *scan)
 {
     const struct stele_batch_header *header = &batch->header;
     int64_t next = stele_batch_last_offset(header) + 1;
@@ -77,12 +100,12 @@ static enum stele_err apply_producer(struct stele_recovery *rec, struct stele_pr
         if (err != STELE_OK)
             return err;
         bool is_completed = stele_producers_apply(producers, header, is_control ? &control : NULL, &txn);
-        if (is_completed && txn.is_aborted && txns != NULL) {
+        if (is_completed && txn.is_aborted && scan != NULL) {
             struct stele_aborted_txn aborted = {.producer_id = txn.producer_id,
                                                 .first_offset = txn.first_offset,
                                                 .last_offset = txn.last_offset,
                                                 .last_stable_offset = stele_producers_lso_after(producers, &txn)};
-            err = stele_txn_index_append(txns, &aborted);
+            err = note_aborted(scan, &aborted);
             if (err != STELE_OK)
                 return err;
         }
@@ -113,7 +136,7 @@ static enum stele_err take_batch(struct segment_scan *scan, const struct stele_s
     if (!follows(scan, header))
         return STELE_CORRUPT;
     if (scan->producers != NULL)
-        err = apply_producer(rec, scan->producers, batch, scan->is_rebuilding ? &scan->seg->txns : NULL);
+        err = apply_producer(rec, scan->producers, batch, scan->is_rebuilding ? scan : NULL);
     if (err == STELE_OK && scan->is_rebuilding)
         err = stele_segment_index_batch(scan->seg, &rec->log->config, batch->pos, batch->bytes, header);
     if (err == STELE_INVALID_ARGUMENT)
@@ -173,6 +196,17 @@ static enum stele_err read_batches(struct segment_scan *scan, struct stele_file 
     return err == STELE_END || err == STELE_CORRUPT ? STELE_OK : err;
 }
 
+static enum stele_err sync_cached(struct stele_cached_file *cached)
+{
+    struct stele_file *file = NULL;
+    enum stele_err err = stele_cached_file_pin(cached, &file);
+    if (err != STELE_OK)
+        return err;
+    err = file->vfs->ops->sync(file);
+    stele_cached_file_unpin(cached);
+    return err;
+}
+
 /* OK also when something did not check: scan->bad_pos says where. */
 static enum stele_err scan_segment(struct segment_scan *scan)
 {
@@ -190,6 +224,14 @@ static enum stele_err scan_segment(struct segment_scan *scan)
         err = read_batches(scan, file);
         stele_cached_file_unpin(seg->file);
     }
+    if (err == STELE_OK && scan->is_rebuilding && scan->txn_count < seg->txns.count) {
+        scan->is_txn_changed = true;
+        err = stele_txn_index_truncate(&seg->txns, seg->txns.entries[scan->txn_count].last_offset);
+    }
+    /* What lies below the recovery point must be as durable as it was. */
+    if (err == STELE_OK && scan->is_txn_changed && seg->base_offset < rec->open->recovery_point)
+        err = sync_cached(seg->txns.file);
+    rec->is_changed = rec->is_changed || scan->is_txn_changed;
     if (err != STELE_OK)
         return stele_recovery_fail(rec, err, seg, "it cannot be read or its indexes cannot be written");
     rec->report.segments_scanned++;
@@ -197,28 +239,16 @@ static enum stele_err scan_segment(struct segment_scan *scan)
     return STELE_OK;
 }
 
-/* The one line of history that a later start needs: where to look for damage that it does not scan. */
-static void sync_history(struct stele_recovery *rec)
-{
-    struct stele_vfs *vfs = rec->env->vfs;
-    struct stele_file *file = NULL;
-    char path[STELE_PATH_BYTES];
-    if (stele_path_join(path, rec->open->dir, STELE_HISTORY_FILE) != STELE_OK ||
-        vfs->ops->open(vfs, path, STELE_OPEN_READ | STELE_OPEN_WRITE, &file) != STELE_OK)
-        return;
-    /* A failure costs no more than a lost line would: the damage is found again when it is read. */
-    enum stele_err ignored = vfs->ops->sync(file);
-    (void)ignored;
-    vfs->ops->close(file);
-    rec->is_changed = true;
-}
-
 enum stele_err stele_recovery_damage(struct stele_recovery *rec, int at, int64_t pos, const int64_t range[2])
 {
     struct stele_log *log = rec->log;
     struct stele_segment *seg = log->segments[at];
-    struct stele_damaged_range damaged = {
-        .first_offset = range[0], .last_offset = range[1], .segment_base = seg->base_offset, .pos = pos};
+    struct stele_damaged_range damaged = {.first_offset = stele_max_i64(range[0], rec->start),
+                                          .last_offset = range[1],
+                                          .segment_base = seg->base_offset,
+                                          .pos = pos};
+    if (range[1] < rec->start)
+        return STELE_OK; /* nobody can ask for it */
     enum stele_err err = stele_log__add_damaged(log, &damaged);
     if (err != STELE_OK)
         return err;
@@ -229,7 +259,9 @@ enum stele_err stele_recovery_damage(struct stele_recovery *rec, int at, int64_t
     stele_trace(rec->env, STELE_TRACE_LOG_DAMAGED, rec->open->name, stele_reason_text(STELE_REASON_DAMAGE), range[0],
                 pos, 0);
     stele_log__note(rec->log, STELE_HISTORY_DAMAGE, range[0], seg->bytes - pos, STELE_REASON_DAMAGE);
-    sync_history(rec);
+    /* A later start looks there; when the line is lost, the damage is found again when it is read. */
+    enum stele_err ignored = stele_history_sync(rec->env, rec->open->dir);
+    (void)ignored;
     return STELE_OK;
 }
 
@@ -279,17 +311,6 @@ static void note_cut(struct stele_recovery *rec, int64_t offset, int64_t bytes, 
     stele_log__note(rec->log, STELE_HISTORY_CUT, offset, bytes, reason);
 }
 
-static enum stele_err sync_file(struct stele_segment *seg)
-{
-    struct stele_file *file = NULL;
-    enum stele_err err = stele_cached_file_pin(seg->file, &file);
-    if (err != STELE_OK)
-        return err;
-    err = file->vfs->ops->sync(file);
-    stele_cached_file_unpin(seg->file);
-    return err;
-}
-
 /* Cuts the file of `seg`, the last segment now, to `pos`. Synced: no byte behind may come back under a later write. */
 static enum stele_err cut_tail(struct stele_recovery *rec, struct stele_segment *seg, int64_t pos)
 {
@@ -301,7 +322,7 @@ static enum stele_err cut_tail(struct stele_recovery *rec, struct stele_segment 
         stele_cached_file_unpin(seg->file);
     }
     if (err == STELE_OK)
-        err = sync_file(seg);
+        err = sync_cached(seg->file);
     if (err != STELE_OK)
         return stele_recovery_fail(rec, err, seg, "its torn tail cannot be cut off");
     seg->bytes = pos;
@@ -310,9 +331,12 @@ static enum stele_err cut_tail(struct stele_recovery *rec, struct stele_segment 
     return STELE_OK;
 }
 
+/* Without checkpoints the ranges of history stand in: a log must not be cut at damage that an earlier start kept. */
 static bool is_below_point(const struct stele_recovery *rec, int64_t offset)
 {
-    return offset < rec->point || is_hinted(rec, offset);
+    bool has_point = rec->open->high_watermark >= 0 || rec->open->recovery_point > 0;
+    /* What the log's start passed is nobody's loss. */
+    return stele_max_i64(offset, rec->start) < rec->point || (!has_point && is_hinted(rec, offset));
 }
 
 /* Segment `at` begins before the one before it ends: a truncation that did not become durable left one of the two. A
@@ -332,7 +356,7 @@ static enum stele_err settle_overlap(struct stele_recovery *rec, int at, enum jo
         err = stele_segment_truncate(before, seg->base_offset);
         cut -= before->bytes;
         if (err == STELE_OK)
-            err = sync_file(before);
+            err = sync_cached(before->file);
         if (err != STELE_OK)
             return stele_recovery_fail(rec, err, before, "its end, which the next segment replaces, cannot be cut off");
         rec->report.bytes_cut += cut;
@@ -354,7 +378,7 @@ static enum stele_err join_segment(struct stele_recovery *rec, int at, enum join
     *out_join = JOIN_ON;
     if (seg->base_offset < rec->end)
         return settle_overlap(rec, at, out_join);
-    if (rec->has_gaps)
+    if (rec->has_gaps || seg->base_offset <= rec->start)
         return STELE_OK;
     if (is_below_point(rec, rec->end))
         return stele_recovery_damage(rec, at - 1, before->bytes, range);
@@ -369,6 +393,13 @@ static enum stele_err settle_bad(struct segment_scan *scan, bool *out_is_cut)
     struct stele_recovery *rec = scan->rec;
     int next = scan->at + 1;
     enum stele_err err;
+    /* Preallocated zeros or an old tail that a roll cut off, not durably: no offset is missing. */
+    if (next < rec->log->segment_count && rec->log->segments[next]->base_offset == scan->expected)
+        return cut_tail(rec, scan->seg, scan->bad_pos);
+    if (next < rec->log->segment_count && rec->log->segments[next]->base_offset <= rec->start) {
+        rec->end = rec->log->segments[next]->base_offset; /* all that is missing is below the log's start */
+        return STELE_OK;
+    }
     if (is_below_point(rec, scan->expected)) {
         if (next == rec->log->segment_count) {
             rec->ends_in_damage = true;
@@ -598,41 +629,21 @@ enum stele_err stele_recovery_rebuild_epochs(struct stele_recovery *rec, int cou
     return STELE_OK;
 }
 
-enum stele_err stele_recovery_tail_epoch(struct stele_recovery *rec, struct stele_segment *seg, int32_t *out_epoch)
+/* Reads from the batch of the last index entry on. CORRUPT: an entry or a batch is not what it should be, or entries
+ * are missing (restarts of Kafka leave gaps of more than one interval, but not of many). */
+static enum stele_err read_tail(struct stele_recovery *rec, struct stele_segment *seg,
+                                const struct stele_offset_entry *entry, const struct stele_time_entry *time)
 {
-    struct stele_file *file = NULL;
-    struct stele_offset_entry entry;
     struct stele_scanned batch;
-    int64_t compared = 0;
-    int32_t epoch = -1;
-    enum stele_err err = stele_offset_index_lookup(&seg->offsets, INT64_MAX, &entry, &compared);
-    if (err == STELE_OK)
-        err = stele_cached_file_pin(seg->file, &file);
+    struct stele_file *file = NULL;
+    bool is_first = true, has_no_time = time->timestamp == -1 && time->offset == seg->base_offset;
+    bool is_time_sound =
+        has_no_time || (time->timestamp >= 0 && time->offset >= seg->base_offset && time->offset < entry->offset);
+    int64_t end = seg->base_offset;
+    enum stele_err err = stele_cached_file_pin(seg->file, &file);
     if (err != STELE_OK)
         return err;
-    err = stele_scan_start(&rec->scan, file, entry.pos, seg->bytes);
-    while (err == STELE_OK) {
-        err = stele_scan_next(&rec->scan, &batch);
-        if (err == STELE_OK)
-            epoch = batch.header.partition_leader_epoch;
-    }
-    stele_cached_file_unpin(seg->file);
-    if (err != STELE_END && err != STELE_CORRUPT)
-        return err;
-    *out_epoch = err == STELE_END ? epoch : -1;
-    return STELE_OK;
-}
-
-/* Reads from the batch of the last index entry on. CORRUPT: the entry or a batch is not what it should be, or entries
- * are missing (restarts of Kafka leave gaps of more than one interval, but not of many). */
-static enum stele_err read_tail(struct stele_recovery *rec, struct stele_segment *seg, struct stele_file *file,
-                                const struct stele_offset_entry *entry)
-{
-    struct stele_scanned batch;
-    bool is_first = true;
-    int64_t end = seg->base_offset;
-    enum stele_err err =
-        entry->pos > seg->bytes ? STELE_CORRUPT : stele_scan_start(&rec->scan, file, entry->pos, seg->bytes);
+    err = entry->pos > seg->bytes ? STELE_CORRUPT : stele_scan_start(&rec->scan, file, entry->pos, seg->bytes);
     while (err == STELE_OK) {
         err = stele_scan_next(&rec->scan, &batch);
         if (err != STELE_OK)
@@ -641,12 +652,14 @@ static enum stele_err read_tail(struct stele_recovery *rec, struct stele_segment
         if (batch.header.base_offset < end || (is_first && entry->pos > 0 && last != entry->offset) ||
             batch.pos - entry->pos > 4 * rec->log->config.index_interval_bytes)
             err = STELE_CORRUPT;
+        is_time_sound = is_time_sound || (last == time->offset && batch.header.max_timestamp == time->timestamp);
         is_first = false;
         end = last + 1;
         rec->last_epoch = batch.header.partition_leader_epoch;
     }
+    stele_cached_file_unpin(seg->file);
     /* An entry at the end of the file names a batch that is not there. */
-    if (err == STELE_END && is_first && entry->pos > 0)
+    if (err == STELE_END && ((is_first && entry->pos > 0) || !is_time_sound))
         err = STELE_CORRUPT;
     if (err != STELE_END)
         return err;
@@ -654,27 +667,22 @@ static enum stele_err read_tail(struct stele_recovery *rec, struct stele_segment
     return STELE_OK;
 }
 
-enum stele_err stele_recovery_read_tail(struct stele_recovery *rec, bool *out_is_sound)
+enum stele_err stele_recovery_read_tail(struct stele_recovery *rec, int at, bool *out_is_sound)
 {
-    struct stele_segment *seg = rec->log->segments[rec->log->segment_count - 1];
-    struct stele_file *file = NULL;
+    struct stele_segment *seg = rec->log->segments[at];
     struct stele_offset_entry entry;
     struct stele_time_entry time;
-    enum stele_err err = stele_segment_activate(seg);
-    if (err == STELE_OK)
-        err = stele_offset_index_lookup(&seg->offsets, INT64_MAX, &entry, &(int64_t){0});
+    int64_t compared = 0;
+    rec->last_epoch = -1;
+    enum stele_err err = stele_offset_index_lookup(&seg->offsets, INT64_MAX, &entry, &compared);
     if (err == STELE_OK)
         err = stele_time_index_last(&seg->times, &time);
     if (err == STELE_OK)
-        err = stele_cached_file_pin(seg->file, &file);
-    if (err == STELE_OK) {
-        err = read_tail(rec, seg, file, &entry);
-        stele_cached_file_unpin(seg->file);
-    }
+        err = read_tail(rec, seg, &entry, &time);
     if (err != STELE_OK && err != STELE_CORRUPT)
         return stele_recovery_fail(rec, err, seg, "it cannot be read");
     if (err == STELE_OK)
         seg->bytes_since_entry = seg->bytes - entry.pos;
-    *out_is_sound = err == STELE_OK && (time.timestamp < 0 || time.offset < rec->end);
+    *out_is_sound = err == STELE_OK;
     return STELE_OK;
 }

@@ -118,6 +118,7 @@ enum stele_err stele_segment_create(struct stele_env *env, struct stele_file_cac
         return STELE_NO_MEMORY;
     seg->is_max_known = true;
     seg->is_first_known = true;
+    seg->is_unsynced = true;
     seg->mtime_ms = seg->created_ms;
     enum stele_err err = delete_stale(env, dir, base_offset);
     if (err == STELE_OK)
@@ -238,6 +239,7 @@ enum stele_err stele_segment_append(struct stele_segment *seg, const struct stel
     struct stele_file *file = NULL;
     STELE_ASSERT(seg->offsets.is_active);
     STELE_ASSERT(seg->bytes + (int64_t)count <= INT32_MAX);
+    seg->is_unsynced = true;
     enum stele_err err = stele_index_reserve(&seg->offsets, header_count);
     if (err == STELE_OK)
         err = stele_index_reserve(&seg->times, header_count + 1);
@@ -296,6 +298,7 @@ enum stele_err stele_segment__seal_indexes(struct stele_segment *seg)
 enum stele_err stele_segment_seal(struct stele_segment *seg)
 {
     enum stele_err err = stele_segment_activate(seg);
+    seg->is_unsynced = true;
     if (err == STELE_OK)
         err = stele_segment__seal_indexes(seg);
     if (err == STELE_OK)
@@ -306,7 +309,8 @@ enum stele_err stele_segment_seal(struct stele_segment *seg)
 enum stele_err stele_segment_truncate(struct stele_segment *seg, int64_t offset)
 {
     struct stele_batch_header header;
-    int64_t pos = 0;
+    struct stele_offset_entry last;
+    int64_t pos = 0, compared = 0;
     enum stele_err err = stele_segment_activate(seg);
     if (err == STELE_OK)
         err = stele_segment_find(seg, offset, &pos, &header);
@@ -319,13 +323,16 @@ enum stele_err stele_segment_truncate(struct stele_segment *seg, int64_t offset)
     if (err == STELE_OK)
         err = stele_offset_index_truncate(&seg->offsets, offset);
     if (err == STELE_OK)
+        err = stele_offset_index_lookup(&seg->offsets, INT64_MAX, &last, &compared);
+    if (err == STELE_OK)
         err = stele_time_index_truncate(&seg->times, offset);
     if (err == STELE_OK)
         err = stele_txn_index_truncate(&seg->txns, offset);
     if (err != STELE_OK)
         return err;
+    seg->is_unsynced = true;
     seg->bytes = pos;
-    seg->bytes_since_entry = 0;
+    seg->bytes_since_entry = pos - last.pos;
     seg->bytes_since_write_back = 0;
     if (pos == 0) {
         seg->first_timestamp = -1;
@@ -337,7 +344,7 @@ enum stele_err stele_segment_truncate(struct stele_segment *seg, int64_t offset)
 
 enum stele_err stele_segment_restart_indexes(struct stele_segment *seg)
 {
-    enum stele_err err = stele_txn_index_truncate(&seg->txns, seg->base_offset);
+    enum stele_err err = stele_txn_index_load(&seg->txns);
     if (err == STELE_CORRUPT) {
         char path[STELE_PATH_BYTES];
         err = path_of(seg->dir, seg->base_offset, ".txnindex", path);
@@ -349,6 +356,7 @@ enum stele_err stele_segment_restart_indexes(struct stele_segment *seg)
     }
     stele_index_clear(&seg->offsets);
     stele_index_clear(&seg->times);
+    seg->is_unsynced = true;
     seg->max_timestamp = -1;
     seg->offset_of_max_timestamp = seg->base_offset;
     seg->is_max_known = true;

@@ -33,6 +33,7 @@ struct stele_segment {
     int64_t index_interval_bytes; /* of the configuration last seen */
     bool is_index_rebuilt;        /* since it was opened: entries that are missing are missing for a reason */
     int64_t mtime_ms;             /* of the .log when opened, or of the last append */
+    bool is_unsynced;             /* since a flush last took its files: a roll changes them behind the recovery point */
 };
 
 enum { STELE_SEGMENT_NAME_BYTES = 48 };
@@ -84,9 +85,10 @@ STELE_MUST_CHECK enum stele_err stele_segment_truncate(struct stele_segment *seg
 STELE_MUST_CHECK enum stele_err stele_segment_rebuild_indexes(struct stele_segment *seg,
                                                               const struct stele_log_config *config);
 
-/** The two parts of a rebuild, for a caller that reads the log itself (recovery). restart: offset, time and transaction
- * index become empty and active, the largest timestamp unknown. index_batch: the entries of facts 3.4 for a whole batch
- * at file position `pos`, full or not, as append makes them too. */
+/** The two parts of a rebuild, for a caller that reads the log itself (recovery). restart: offset and time index become
+ * empty and active, the largest timestamp unknown; a transaction index that does not parse is deleted, a sound one
+ * stays. index_batch: the entries of facts 3.4 for a whole batch at file position `pos`, full or not, as append makes
+ * them too. */
 STELE_MUST_CHECK enum stele_err stele_segment_restart_indexes(struct stele_segment *seg);
 STELE_MUST_CHECK enum stele_err stele_segment_index_batch(struct stele_segment *seg,
                                                           const struct stele_log_config *config, int64_t pos,

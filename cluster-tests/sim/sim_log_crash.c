@@ -1,0 +1,534 @@
+/* Crash tests of one log on the simulated disk: random work with small limits, a crash at any call of the vfs and again
+ * in recovery, checked after every start against a model of what was appended and what was promised.
+ *
+ *   sim_log_crash [--seed N] [--runs N] [--crashes N] [--verbose]
+ *
+ * Without arguments it runs seeds 1, 2, 3 ... until 100,000 crashes happened, prints what was reached and fails when a
+ * named point was not. With --seed it replays one.
+ *
+ * Promises (the table of the design for one node): what a completed flush covered survives a power loss, what an append
+ * returned survives the death of the process; what is left is a beginning of what was appended. */
+#include "cluster-tests/sim/log_crash.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CRASHES_PER_RUN = 40, OPS_PER_LIFE = 60, RECOVERY_DEPTH = 3, CRASHES_WANTED = 100000 };
+
+static const char *const point_names[POINT_COUNT] = {
+#define P(name) #name,
+    CRASH_POINTS(P)
+#undef P
+};
+
+static const char dir_name[] = "log";
+
+/* --- the disk --- */
+
+enum crash_kind { KIND_KILL, KIND_POWER_ORDERED, KIND_POWER_ADVERSARIAL, KIND_COUNT };
+
+static int64_t disk_wall_ms(void *arg)
+{
+    struct crash_world *world = arg;
+    return world->test.wall_ms;
+}
+
+static void disk_violation(void *arg, const char *text)
+{
+    struct crash_world *world = arg;
+    log_model_fail(&world->model, "the disk's audit: %s", text);
+}
+
+static void disk_new(struct crash_world *world, uint64_t seed)
+{
+    world->disk = sim_disk_new(seed);
+    struct sim_disk_hooks hooks = {.arg = world, .wall_ms = disk_wall_ms, .violation = disk_violation};
+    struct sim_disk_rates rates = {.short_read = 5000, .short_write = 5000};
+    sim_disk_set_hooks(world->disk, &hooks);
+    sim_disk_set_rates(world->disk, &rates);
+    sim_disk_allow_unsynced_rename(world->disk, "*.deleted"); /* on its way out */
+    sim_disk_allow_unwritten_read(world->disk, "*.log");      /* preallocated */
+    world->test.env.vfs = sim_disk_vfs(world->disk);
+    enum stele_err err = world->test.env.vfs->ops->mkdir(world->test.env.vfs, dir_name);
+    MODEL_CHECK(&world->model, err == STELE_OK, "%s", stele_err_name(err));
+    err = world->test.env.vfs->ops->sync_dir(world->test.env.vfs, "/");
+    MODEL_CHECK(&world->model, err == STELE_OK, "%s", stele_err_name(err));
+}
+
+static void disk_arm(struct crash_world *world, int64_t calls, bool is_crash)
+{
+    struct sim_disk_fault fault = {.err = STELE_IO, .is_crash = is_crash};
+    sim_disk_arm(world->disk, calls, &fault);
+}
+
+static void disk_disarm(struct crash_world *world)
+{
+    struct sim_disk_fault none = {.err = STELE_IO};
+    sim_disk_arm(world->disk, 0, &none);
+}
+
+static bool disk_is_crashed(const struct crash_world *world)
+{
+    return sim_disk_is_stopped(world->disk);
+}
+
+static void disk_fill(struct crash_world *world, int64_t more)
+{
+    sim_disk_set_quota(world->disk, sim_disk_used_bytes(world->disk) + more);
+    sim_disk_set_quota_at_sync(world->disk, crash_chance(world, 1, 6));
+    world->is_full = true;
+}
+
+static void disk_free_space(struct crash_world *world)
+{
+    sim_disk_set_quota(world->disk, -1);
+    sim_disk_set_quota_at_sync(world->disk, false);
+    world->is_full = false;
+}
+
+/* --- events of the core --- */
+
+struct reason_count {
+    enum stele_trace_kind kind;
+    enum stele_reason reason;
+    enum crash_point point;
+};
+
+static const struct reason_count reason_points[] = {
+    {STELE_TRACE_LOG_ROLLED, STELE_REASON_SIZE, POINT_ROLL_SIZE},
+    {STELE_TRACE_LOG_ROLLED, STELE_REASON_TIME, POINT_ROLL_TIME},
+    {STELE_TRACE_LOG_ROLLED, STELE_REASON_OFFSET_INDEX_FULL, POINT_ROLL_OFFSET_INDEX_FULL},
+    {STELE_TRACE_LOG_ROLLED, STELE_REASON_TIME_INDEX_FULL, POINT_ROLL_TIME_INDEX_FULL},
+    {STELE_TRACE_LOG_ROLLED, STELE_REASON_OFFSET_RANGE, POINT_ROLL_OFFSET_RANGE},
+    {STELE_TRACE_LOG_ROLLED, STELE_REASON_RETENTION_ALL, POINT_ROLL_RETENTION_ALL},
+    {STELE_TRACE_LOG_ROLLED, STELE_REASON_DAMAGE, POINT_ROLL_DAMAGE},
+    {STELE_TRACE_LOG_SEGMENT_DELETED, STELE_REASON_RETENTION_TIME, POINT_DELETE_RETENTION_TIME},
+    {STELE_TRACE_LOG_SEGMENT_DELETED, STELE_REASON_RETENTION_SIZE, POINT_DELETE_RETENTION_SIZE},
+    {STELE_TRACE_LOG_SEGMENT_DELETED, STELE_REASON_LOG_START, POINT_DELETE_LOG_START},
+    {STELE_TRACE_LOG_SEGMENT_DELETED, STELE_REASON_TRUNCATED, POINT_DELETE_TRUNCATED},
+    {STELE_TRACE_LOG_SEGMENT_DELETED, STELE_REASON_AFTER_CUT, POINT_DELETE_AFTER_CUT},
+    {STELE_TRACE_LOG_TRUNCATED, STELE_REASON_TORN_TAIL, POINT_CUT_TORN_TAIL},
+    {STELE_TRACE_LOG_TRUNCATED, STELE_REASON_TRUNCATED, POINT_CUT_TRUNCATED},
+    {STELE_TRACE_LOG_TRUNCATED, STELE_REASON_APPEND_FAILED, POINT_CUT_APPEND_FAILED},
+    {STELE_TRACE_LOG_INDEX_REBUILT, STELE_REASON_INDEX_MISSING, POINT_REBUILD_INDEX_MISSING},
+    {STELE_TRACE_LOG_INDEX_REBUILT, STELE_REASON_INDEX_WRONG, POINT_REBUILD_INDEX_WRONG},
+    {STELE_TRACE_LOG_DAMAGED, STELE_REASON_DAMAGE, POINT_DAMAGE},
+};
+
+static void crash_trace(struct stele_env *env, const struct stele_trace_event *event)
+{
+    struct crash_world *world = STELE_CONTAINER_OF(env, struct crash_world, test.env);
+    char text[512];
+    (void)stele_trace_text(event, text, sizeof(text));
+    if (world->is_verbose)
+        (void)printf("    %s\n", text);
+    world->had_damage |= event->kind == STELE_TRACE_LOG_DAMAGED; /* later starts look there again */
+    if (event->kind == STELE_TRACE_LOG_SNAPSHOT_BAD)
+        world->reached[POINT_SNAPSHOT_BAD]++;
+    for (size_t i = 0; i < STELE_ARRAY_LEN(reason_points); i++) {
+        const struct reason_count *row = &reason_points[i];
+        if (row->kind == event->kind && event->text != NULL && strcmp(event->text, stele_reason_text(row->reason)) == 0)
+            world->reached[row->point]++;
+    }
+}
+
+/* --- faults --- */
+
+static int64_t draw_calls(struct crash_world *world, int64_t most)
+{
+    int64_t limit = 1;
+    while (limit < most && crash_chance(world, 3, 4))
+        limit *= 2;
+    return stele_prng_range(&world->prng, 1, stele_min_i64(limit, most));
+}
+
+/* Where offsets may have holes, a segment's lost tail looks like one: there the process dies but keeps its page cache.
+ */
+static enum crash_kind draw_kind(struct crash_world *world)
+{
+    enum crash_kind kind = (enum crash_kind)stele_prng_below(&world->prng, KIND_COUNT);
+    return world->is_gappy ? KIND_KILL : kind;
+}
+
+/* The process is gone; with the power, so is what was not synced. */
+static void crash(struct crash_world *world, enum crash_kind kind)
+{
+    static const enum crash_point points[KIND_COUNT] = {POINT_CRASH_KILL, POINT_CRASH_POWER_ORDERED,
+                                                        POINT_CRASH_POWER_ADVERSARIAL};
+    static const enum sim_disk_crash_mode modes[KIND_COUNT] = {SIM_DISK_KILL, SIM_DISK_ORDERED, SIM_DISK_ADVERSARIAL};
+    if (world->is_verbose)
+        (void)printf("crash %lld: %s\n", (long long)world->crashes + 1, point_names[points[kind]]);
+    world->crashes++;
+    world->model.crashes = world->crashes;
+    world->reached[points[kind]]++;
+    sim_disk_crash(world->disk, modes[kind]);
+    if (kind != KIND_KILL) {
+        world->power_was_lost = true;
+        world->reached[POINT_TAIL_LOST] += world->kept_end > world->durable_end;
+        world->kept_end = stele_min_i64(world->kept_end, world->durable_end);
+    }
+}
+
+/* Takes a running log down as a crash does: no file is touched but to be closed. */
+static void drop_log(struct crash_world *world)
+{
+    if (world->flush != NULL)
+        stele_log_flush_end(world->log, world->flush, STELE_IO);
+    world->flush = NULL;
+    stele_log_free(world->log);
+    world->log = NULL;
+}
+
+/* --- starts --- */
+
+static enum stele_err open_log(struct crash_world *world, struct stele_recovery_report *out_report)
+{
+    struct crash_checkpoint *checkpoint = &world->checkpoint;
+    struct stele_error error = {.err = STELE_OK};
+    struct stele_log_open open = {.env = &world->test.env,
+                                  .dir = dir_name,
+                                  .name = "t-0",
+                                  .config = world->config,
+                                  .is_compacted = world->is_gappy,
+                                  .was_clean = checkpoint->is_clean,
+                                  .recovery_point = checkpoint->recovery_point,
+                                  .log_start_offset = checkpoint->log_start_offset,
+                                  .high_watermark = checkpoint->high_watermark};
+    checkpoint->is_clean = false; /* the marker goes before a log is touched */
+    world->model.doing = "recovery";
+    enum stele_err err = stele_log_open(&open, &world->log, out_report, &error);
+    if (err != STELE_OK && !disk_is_crashed(world))
+        world->model.doing = "recovery that failed";
+    if (err != STELE_OK)
+        (void)snprintf(world->failure, sizeof(world->failure), "%s", error.text);
+    else
+        stele_log_attach(world->log, world->cache);
+    return err;
+}
+
+static void check_log(struct crash_world *world)
+{
+    struct log_expected expected = {.env = &world->test.env,
+                                    .epochs_from = world->start_max,
+                                    .index_interval = world->config.index_interval_bytes,
+                                    .read_bytes = (size_t)stele_prng_range(&world->prng, 1, 8192)};
+    log_model_check(&world->model, world->log, &expected);
+}
+
+/* Deletions of retention may become durable in any order: an older segment that came back may stand before a hole. All
+ * of that is below the start that the log had, and goes again. */
+static void forget_deleted(struct crash_world *world)
+{
+    if (true || stele_log_start_offset(world->log) >= world->start_max ||
+        stele_log_end_offset(world->log) < world->start_max)
+        return;
+    stele_log_set_high_watermark(world->log, world->start_max);
+    enum stele_err err = stele_log_set_start_offset(world->log, world->start_max);
+    MODEL_CHECK(&world->model, err == STELE_OK, "%s", stele_err_name(err));
+}
+
+/* Another start finds nothing left to do. */
+static void check_idempotent(struct crash_world *world)
+{
+    struct stele_recovery_report report;
+    struct stele_log *log = world->log;
+    int64_t start = stele_log_start_offset(log), end = stele_log_end_offset(log);
+    int segments = stele_log_segment_count(log), damaged = stele_log_damaged_count(log);
+    drop_log(world);
+    enum stele_err err = open_log(world, &report);
+    world->model.doing = "second recovery";
+    MODEL_CHECK(&world->model, err == STELE_OK, "%s", world->failure);
+    forget_deleted(world);
+    log = world->log;
+    /* A segment that the first one made may have preallocated zeros to cut. */
+    bool is_only_zeros = world->config.preallocate && report.cut_offset == end && report.segments_deleted == 0;
+    MODEL_CHECK(&world->model,
+                is_only_zeros || (report.bytes_cut == 0 && report.segments_deleted == 0 && report.cut_offset == -1),
+                "it cut %lld bytes", (long long)report.bytes_cut);
+    MODEL_CHECK(&world->model,
+                start == stele_log_start_offset(log) && end == stele_log_end_offset(log) &&
+                    segments == stele_log_segment_count(log) && damaged == stele_log_damaged_count(log),
+                "[%lld, %lld) in %d segments became [%lld, %lld) in %d", (long long)start, (long long)end, segments,
+                (long long)stele_log_start_offset(log), (long long)stele_log_end_offset(log),
+                stele_log_segment_count(log));
+    world->reached[POINT_OPEN_TWICE]++;
+}
+
+static void check_start(struct crash_world *world, const struct crash_checkpoint *before,
+                        const struct stele_recovery_report *report)
+{
+    struct stele_log *log = world->log;
+    int64_t start = stele_log_start_offset(log), point = stele_log_recovery_point(log);
+    forget_deleted(world);
+    int64_t sound_end = log_sound_end(log);
+    world->model.doing = "check after recovery";
+    world->reached[before->is_clean ? POINT_OPEN_CLEAN : POINT_OPEN_UNCLEAN]++;
+    log_model_push_ghosts(&world->model, world->pending, world->pending_count);
+    crash_drop_pending(world);
+    /* An end inside a hole is not stored anywhere. */
+    int at = log_model_find(&world->model, world->kept_end);
+    if (world->is_gappy && at > 0)
+        world->kept_end = stele_min_i64(world->kept_end, world->model.batches[at - 1].last_offset + 1);
+    MODEL_CHECK(&world->model, sound_end >= world->kept_end, "the log ends at %lld, %lld was promised",
+                (long long)sound_end, (long long)world->kept_end);
+    MODEL_CHECK(&world->model, start >= before->log_start_offset && start <= world->start_max,
+                "the log starts at %lld, not in [%lld, %lld]", (long long)start, (long long)before->log_start_offset,
+                (long long)world->start_max);
+    MODEL_CHECK(&world->model, !before->is_clean || report->segments_scanned == 0 || world->had_damage,
+                "a clean start scanned %d segments", report->segments_scanned);
+    MODEL_CHECK(&world->model,
+                stele_log_damaged_count(log) == 0 ||
+                    (sound_end < stele_max_i64(before->high_watermark, before->recovery_point)),
+                "damage at %lld, above the point", (long long)sound_end);
+    MODEL_CHECK(&world->model, point <= stele_max_i64(world->durable_end, start),
+                "the recovery point %lld is above what was synced, %lld", (long long)point,
+                (long long)world->durable_end);
+    world->reached[POINT_PENDING_APPEND_SURVIVED] += sound_end > world->model.end;
+    log_model_adopt(&world->model, log, world->kept_end);
+    if (world->power_was_lost)
+        log_model_clear_ghosts(&world->model);
+    check_log(world);
+    if (crash_chance(world, 1, 4)) {
+        check_idempotent(world);
+        check_log(world);
+    }
+}
+
+/* The lost tail below the high watermark is fetched again by whoever has a leader; here it is given up. */
+static void heal(struct crash_world *world)
+{
+    int64_t sound_end = log_sound_end(world->log);
+    if (stele_log_damaged_count(world->log) > 0) {
+        enum stele_err err = crash_truncate(world, sound_end);
+        MODEL_CHECK(&world->model, err == STELE_OK && stele_log_damaged_count(world->log) == 0,
+                    "a truncation to the damage at %lld left it", (long long)sound_end);
+        check_log(world);
+    }
+    if (crash_chance(world, 1, 2))
+        world->epoch++;
+    crash_meet_producers(world);
+    world->kept_end = stele_log_end_offset(world->log);
+    world->start_max = stele_max_i64(world->start_max, stele_log_start_offset(world->log));
+}
+
+static void start(struct crash_world *world)
+{
+    struct stele_recovery_report report;
+    struct crash_checkpoint before = world->checkpoint;
+    for (int depth = 0;; depth++) {
+        bool is_armed = depth < RECOVERY_DEPTH && crash_chance(world, 1, 3);
+        before.is_clean = world->checkpoint.is_clean;
+        if (is_armed)
+            disk_arm(world, draw_calls(world, 256), true);
+        enum stele_err err = open_log(world, &report);
+        disk_disarm(world);
+        if (disk_is_crashed(world)) {
+            if (err == STELE_OK)
+                drop_log(world);
+            world->reached[POINT_CRASH_IN_RECOVERY]++;
+            crash(world, draw_kind(world));
+            continue;
+        }
+        if (err == STELE_OK)
+            break;
+        MODEL_CHECK(&world->model, err == STELE_NO_SPACE && world->is_full, "%s: %s", stele_err_name(err),
+                    world->failure);
+        world->reached[POINT_FULL_DISK_IN_RECOVERY]++;
+        disk_free_space(world);
+    }
+    disk_free_space(world);
+    check_start(world, &before, &report);
+    heal(world);
+}
+
+/* --- lives --- */
+
+enum fault { FAULT_NONE, FAULT_CRASH, FAULT_EIO, FAULT_FULL, FAULT_COUNT };
+
+static enum fault draw_fault(struct crash_world *world)
+{
+    uint64_t draw = stele_prng_below(&world->prng, 100);
+    return draw < 25 ? FAULT_NONE : draw < 75 ? FAULT_CRASH : draw < 88 ? FAULT_EIO : FAULT_FULL;
+}
+
+static void arm(struct crash_world *world, enum fault fault)
+{
+    if (fault == FAULT_CRASH)
+        disk_arm(world, draw_calls(world, 1024), true);
+    if (fault == FAULT_EIO)
+        disk_arm(world, draw_calls(world, 256), false);
+    if (fault == FAULT_FULL)
+        disk_fill(world, stele_prng_range(&world->prng, 0, 20000));
+}
+
+static void note_crash_place(struct crash_world *world)
+{
+    if (world->flush != NULL)
+        world->reached[POINT_CRASH_IN_FLUSH]++;
+    if (strcmp(world->model.doing, "close") == 0)
+        world->reached[POINT_CRASH_IN_CLOSE]++;
+    if (strcmp(world->model.doing, "truncation") == 0)
+        world->reached[POINT_CRASH_IN_TRUNCATION]++;
+}
+
+/* Work until the fault strikes or enough is done. Returns how the log goes down. */
+static enum crash_kind live(struct crash_world *world, enum fault fault)
+{
+    int ops = (int)stele_prng_range(&world->prng, 1, OPS_PER_LIFE);
+    int64_t sync_failures = sim_disk_stats(world->disk)->sync_failures;
+    enum stele_err err = STELE_OK;
+    for (int i = 0; i < ops && !disk_is_crashed(world) && !stele_log_is_failed(world->log); i++) {
+        err = crash_work(world);
+        bool is_expected = err == STELE_OK || disk_is_crashed(world) ||
+                           (fault == FAULT_EIO && sim_disk_has_struck(world->disk)) ||
+                           (fault == FAULT_FULL && err == STELE_NO_SPACE);
+        MODEL_CHECK(&world->model, is_expected, "%s", stele_err_name(err));
+        if (err == STELE_NO_SPACE) {
+            world->reached[POINT_FULL_DISK]++;
+            if (crash_chance(world, 1, 4))
+                disk_free_space(world);
+        }
+        if (crash_chance(world, 1, 100) && !disk_is_crashed(world) && fault == FAULT_NONE)
+            check_log(world);
+    }
+    bool is_running = !disk_is_crashed(world) && !stele_log_is_failed(world->log);
+    if (is_running && fault != FAULT_FULL && crash_chance(world, 1, 3)) {
+        err = crash_close(world);
+        bool is_expected = err == STELE_OK || disk_is_crashed(world) || fault == FAULT_EIO;
+        MODEL_CHECK(&world->model, is_expected, "%s", stele_err_name(err));
+    }
+    bool lost_pages = sim_disk_stats(world->disk)->sync_failures > sync_failures;
+    if (fault == FAULT_EIO && sim_disk_has_struck(world->disk))
+        world->reached[lost_pages ? POINT_SYNC_EIO : POINT_READ_WRITE_EIO]++;
+    world->reached[POINT_FULL_DISK_AT_SYNC] += fault == FAULT_FULL && lost_pages;
+    /* After a failed sync the page cache tells of bytes that the disk does not have: only a fresh cache is to be
+     * trusted, so the machine goes down, not the process alone. */
+    return lost_pages && !world->is_gappy ? KIND_POWER_ORDERED : draw_kind(world);
+}
+
+static void run_life(struct crash_world *world)
+{
+    enum fault fault = draw_fault(world);
+    world->power_was_lost = false;
+    arm(world, fault);
+    enum crash_kind kind = live(world, fault);
+    note_crash_place(world);
+    drop_log(world);
+    bool is_clean = world->checkpoint.is_clean;
+    disk_disarm(world);
+    /* A clean stop may be followed by a loss of power, or by nothing. */
+    if (!is_clean || crash_chance(world, 1, 2))
+        crash(world, kind);
+    if (!crash_chance(world, 1, 3))
+        disk_free_space(world);
+    start(world);
+}
+
+/* --- runs --- */
+
+static void draw_config(struct crash_world *world)
+{
+    struct stele_log_config *config = &world->config;
+    struct stele_prng *prng = &world->prng;
+    stele_log_config_default(config);
+    config->segment_bytes = stele_prng_range(prng, 1500, 6000);
+    config->segment_index_bytes = stele_prng_range(prng, 24, 200);
+    config->index_interval_bytes = stele_prng_range(prng, 0, 600);
+    config->segment_ms = 20000;
+    config->retention_bytes = crash_chance(world, 1, 2) ? stele_prng_range(prng, 8000, 30000) : -1;
+    config->retention_ms = crash_chance(world, 1, 2) ? 30000 : -1;
+    config->file_delete_delay_ms = stele_prng_range(prng, 0, 2000);
+    config->preallocate = crash_chance(world, 1, 4);
+    config->write_back_bytes = crash_chance(world, 1, 2) ? 2000 : 0;
+    config->producer_id_expiration_ms = INT64_MAX / 2;
+    config->cleanup_delete = true;
+    world->is_gappy = crash_chance(world, 1, 8);
+    world->is_lossy_mark = crash_chance(world, 1, 2);
+}
+
+static void run_begin(struct crash_world *world, uint64_t seed)
+{
+    stele_test_env_init(&world->test, NULL);
+    world->ops = *world->test.env.ops;
+    world->ops.trace = crash_trace;
+    world->test.env.ops = &world->ops;
+    stele_prng_init(&world->prng, seed, 1);
+    log_model_init(&world->model, seed);
+    world->model.crashes = world->crashes;
+    world->checkpoint = (struct crash_checkpoint){.high_watermark = -1};
+    world->durable_end = 0;
+    world->kept_end = 0;
+    world->start_max = 0;
+    world->epoch = 0;
+    world->had_damage = false;
+    draw_config(world);
+    disk_new(world, seed);
+    world->cache = stele_file_cache_new(&world->test.env, 4, 1 << 16);
+    MODEL_CHECK(&world->model, world->cache != NULL, "no memory");
+}
+
+static void run_end(struct crash_world *world)
+{
+    drop_log(world);
+    crash_drop_pending(world);
+    stele_file_cache_free(world->cache);
+    sim_disk_free(world->disk);
+    log_model_deinit(&world->model);
+    for (int tag = 0; tag < STELE_MEM_TAG_COUNT; tag++)
+        MODEL_CHECK(&world->model, world->test.mem.mem.tag_blocks[tag] == 0, "memory still held: %s",
+                    stele_mem_tag_name((enum stele_mem_tag)tag));
+}
+
+static void run(struct crash_world *world, uint64_t seed)
+{
+    run_begin(world, seed);
+    start(world);
+    for (int i = 0; i < CRASHES_PER_RUN; i++)
+        run_life(world);
+    run_end(world);
+}
+
+static bool print_reached(const struct crash_world *world, bool must_be_all)
+{
+    bool is_all = true;
+    for (int i = 0; i < POINT_COUNT; i++) {
+        (void)printf("%-28s %lld\n", point_names[i], (long long)world->reached[i]);
+        is_all = is_all && world->reached[i] > 0;
+        if (must_be_all && world->reached[i] == 0)
+            (void)fprintf(stderr, "FAILED: no run reached %s\n", point_names[i]);
+    }
+    return is_all || !must_be_all;
+}
+
+int main(int argc, char **argv)
+{
+    struct crash_world *world = calloc(1, sizeof(*world));
+    uint64_t first = 1, runs = 0;
+    int64_t crashes = CRASHES_WANTED;
+    if (world == NULL)
+        return 2;
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--verbose") == 0) {
+            world->is_verbose = true;
+        } else if (i + 1 < argc && strcmp(argv[i], "--seed") == 0) {
+            first = strtoull(argv[++i], NULL, 10);
+            runs = runs == 0 ? 1 : runs;
+        } else if (i + 1 < argc && strcmp(argv[i], "--runs") == 0) {
+            runs = strtoull(argv[++i], NULL, 10);
+        } else if (i + 1 < argc && strcmp(argv[i], "--crashes") == 0) {
+            crashes = strtoll(argv[++i], NULL, 10);
+        } else {
+            (void)fprintf(stderr, "usage: sim_log_crash [--seed N] [--runs N] [--crashes N] [--verbose]\n");
+            free(world);
+            return 2;
+        }
+    }
+    uint64_t done = 0;
+    while (runs > 0 ? done < runs : world->crashes < crashes)
+        run(world, first + done++);
+    (void)printf("%llu runs, %lld crashes\n", (unsigned long long)done, (long long)world->crashes);
+    bool is_all = print_reached(world, runs == 0);
+    free(world);
+    return is_all ? 0 : 1;
+}
