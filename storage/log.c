@@ -43,6 +43,7 @@ void stele_log_free(struct stele_log *log)
     stele_mem_free(mem, log->unlinks);
     stele_mem_free(mem, log->damaged);
     stele_mem_free(mem, log->headers);
+    stele_mem_free(mem, log->controls);
     stele_mem_free(mem, log->dir);
     stele_mem_free(mem, log->name);
     stele_mem_free(mem, log);
@@ -378,6 +379,8 @@ int stele_log_expire_producers(struct stele_log *log)
 
 void stele_log_check(const struct stele_log *log)
 {
+    if (log->is_failed)
+        return; /* an operation that stopped half way; opening it again puts it right */
     STELE_ASSERT(log->segment_count > 0);
     STELE_ASSERT(log->log_start_offset >= 0);
     STELE_ASSERT(log->log_start_offset <= log->high_watermark);

@@ -6,8 +6,8 @@
  * not compacted away is in the segment with the greatest base <= it.
  *  2. log_start_offset <= high_watermark <= log_end_offset; recovery_point <= log_end_offset.
  *  3. log_end_offset moves right after the bytes are written, before anything else can fail.
- *  4. After a failed write or sync the log is FAILED and refuses work (OFFLINE) until it is opened again.
- * States: OPEN -> FAILED (append, roll, flush: I/O error), OPEN -> CLOSED (close).
+ *  4. After a failed call to its files the log is FAILED and refuses work (OFFLINE) until it is opened again.
+ * States: OPEN -> FAILED (any operation that meets an I/O error), OPEN -> CLOSED (close).
  *
  * A log belongs to one shard. Only the functions said to run in a job may run off its loop. */
 #ifndef STELE_STORAGE_LOG_H
@@ -87,7 +87,7 @@ struct stele_appended {
     int64_t log_append_time_ms;        /* -1 on create time */
     bool is_duplicate;                 /* nothing was written */
     bool wants_flush;                  /* flush.messages reached: start a flush */
-    int batches;
+    int batches;                       /* 0: all were of newer epochs */
 };
 
 /** Appends; stamps offsets and epoch into `bytes` (facts 5.1). No sync.
@@ -113,8 +113,8 @@ struct stele_read {
     bool min_one; /* return the first batch even when it is larger than max_bytes */
 };
 
-/** Errors: OFFSET_OUT_OF_RANGE (below start or above end), DAMAGED_RANGE, IO, OFFLINE, NO_MEMORY. An offset at the
- * bound gives an empty slice. */
+/** Errors: OFFSET_OUT_OF_RANGE (below start or above end), DAMAGED_RANGE, IO (the log is now FAILED), OFFLINE,
+ * NO_MEMORY. An offset at the bound gives an empty slice. */
 STELE_MUST_CHECK enum stele_err stele_log_read(struct stele_log *log, const struct stele_read *read,
                                                struct stele_slice *out_slice);
 void stele_slice_release(struct stele_slice *slice);
@@ -184,7 +184,7 @@ struct stele_damaged_range {
 int stele_log_damaged_count(const struct stele_log *log);
 const struct stele_damaged_range *stele_log_damaged(const struct stele_log *log, int index);
 
-/** Asserts the invariants of the log and its segments. */
+/** Asserts the invariants of the log and its segments, unless it is FAILED. */
 void stele_log_check(const struct stele_log *log);
 
 #endif

@@ -12,8 +12,6 @@ struct appending {
     size_t count; /* of bytes taken: batches of newer epochs are left out */
     int batches;
     int64_t max_timestamp;
-    struct stele_control control; /* of the one batch, when it is one of control */
-    bool has_control;
 };
 
 static enum stele_err reserve_headers(struct stele_log *log, int count)
@@ -26,6 +24,11 @@ static enum stele_err reserve_headers(struct stele_log *log, int count)
     if (headers == NULL)
         return STELE_NO_MEMORY;
     log->headers = headers;
+    struct stele_control *controls =
+        stele_mem_resize(log->env->mem, STELE_MEM_LOG, log->controls, (size_t)capacity * sizeof(*controls));
+    if (controls == NULL)
+        return STELE_NO_MEMORY;
+    log->controls = controls;
     log->header_capacity = capacity;
     return STELE_OK;
 }
@@ -40,6 +43,8 @@ static enum stele_err check_given(const struct appending *a, const struct stele_
 {
     int64_t floor =
         a->batches == 0 ? a->log->log_end_offset : stele_batch_last_offset(&a->log->headers[a->batches - 1]) + 1;
+    if (header->last_offset_delta < 0 || header->base_offset > INT64_MAX - UINT32_MAX)
+        return STELE_CORRUPT_MESSAGE; /* no checksum covers the base offset, and none helps against a wrong peer */
     if (header->base_offset < floor)
         return STELE_OFFSET_OUT_OF_RANGE;
     if (a->in->origin == STELE_ORIGIN_METADATA && header->partition_leader_epoch != a->in->leader_epoch)
@@ -116,12 +121,14 @@ static enum stele_err read_control(struct stele_env *env, const uint8_t *batch, 
     return err == STELE_END ? STELE_INVALID_RECORD : err;
 }
 
-static bool is_control(const struct stele_batch_header *header)
+/* A compacted control batch may be empty. */
+static bool has_control(const struct stele_batch_header *header)
 {
-    return (header->attributes & STELE_BATCH_CONTROL) != 0;
+    return (header->attributes & STELE_BATCH_CONTROL) != 0 && header->record_count > 0;
 }
 
-/* Producer state is asked, and room in it made, for every batch before anything is written. */
+/* Producer state is asked, and room in it and in the transaction index made, for every batch before anything is
+ * written: what follows the write must not need memory. */
 static enum stele_err check_producers(struct appending *a, struct stele_duplicate *out_duplicate)
 {
     struct stele_log *log = a->log;
@@ -129,13 +136,12 @@ static enum stele_err check_producers(struct appending *a, struct stele_duplicat
     for (int i = 0; i < a->batches; i++) {
         const struct stele_batch_header *header = &log->headers[i];
         bool is_duplicate = false;
+        struct stele_control *control = has_control(header) ? &log->controls[i] : NULL;
         enum stele_err err = STELE_OK;
-        a->has_control = is_control(header) && header->record_count > 0;
-        if (a->has_control)
-            err = read_control(log->env, at, header, &a->control);
+        if (control != NULL)
+            err = read_control(log->env, at, header, control);
         if (err == STELE_OK)
-            err = stele_producers_check(log->producers, header, a->has_control ? &a->control : NULL, a->in->origin,
-                                        &is_duplicate, out_duplicate);
+            err = stele_producers_check(log->producers, header, control, a->in->origin, &is_duplicate, out_duplicate);
         if (err == STELE_OK && !is_duplicate)
             err = stele_producers_reserve(log->producers, header->producer_id, i + 1);
         if (err != STELE_OK)
@@ -146,23 +152,27 @@ static enum stele_err check_producers(struct appending *a, struct stele_duplicat
     return STELE_OK;
 }
 
+static int64_t segment_ms_of(const struct stele_log_config *config)
+{
+    bool is_bounded_by_lag = config->cleanup_compact && config->max_compaction_lag_ms > 0;
+    return is_bounded_by_lag ? stele_min_i64(config->segment_ms, config->max_compaction_lag_ms) : config->segment_ms;
+}
+
 /* Why the active segment must be rolled before this append; STELE_REASON_COUNT: it need not. */
 static enum stele_err roll_reason(const struct appending *a, enum stele_reason *out_reason)
 {
     struct stele_log *log = a->log;
     const struct stele_log_config *config = &log->config;
     struct stele_segment *seg = stele_log__active(log);
-    int64_t last = stele_batch_last_offset(&log->headers[a->batches - 1]), first = -1, limit = config->segment_ms;
+    int64_t last = stele_batch_last_offset(&log->headers[a->batches - 1]), first = -1;
     enum stele_err err = stele_segment_first_timestamp(seg, &first);
     if (err != STELE_OK)
         return err;
-    if (config->cleanup_compact && config->max_compaction_lag_ms > 0)
-        limit = stele_min_i64(limit, config->max_compaction_lag_ms);
     int64_t waited = first >= 0 ? a->max_timestamp - first : stele_env_wall_ms(log->env) - seg->created_ms;
     *out_reason = STELE_REASON_COUNT;
     if (seg->bytes > config->segment_bytes - (int64_t)a->count && seg->bytes > 0)
         *out_reason = STELE_REASON_SIZE;
-    else if (seg->bytes > 0 && waited > limit - seg->jitter_ms)
+    else if (seg->bytes > 0 && waited > segment_ms_of(config) - seg->jitter_ms)
         *out_reason = STELE_REASON_TIME;
     else if (seg->bytes > 0 && stele_offset_index_is_full(&seg->offsets))
         *out_reason = STELE_REASON_OFFSET_INDEX_FULL;
@@ -258,7 +268,7 @@ enum stele_err stele_log_roll_if_old(struct stele_log *log, bool *out_rolled)
     if (err != STELE_OK)
         return settle(log, err, "a segment that cannot be read");
     /* Both the records' time and the segment's own age must say so: an old record just written is no idle segment. */
-    int64_t now = stele_env_wall_ms(log->env), limit = log->config.segment_ms - seg->jitter_ms;
+    int64_t now = stele_env_wall_ms(log->env), limit = segment_ms_of(&log->config) - seg->jitter_ms;
     int64_t since = stele_max_i64(first >= 0 ? first : seg->created_ms, seg->created_ms);
     if (now - since <= limit)
         return STELE_OK;
@@ -311,18 +321,12 @@ static enum stele_err write_batches(struct appending *a)
 static enum stele_err apply_batches(struct appending *a)
 {
     struct stele_log *log = a->log;
-    const uint8_t *at = a->in->bytes;
     log->log_end_offset = stele_batch_last_offset(&log->headers[a->batches - 1]) + 1;
     for (int i = 0; i < a->batches; i++) {
         const struct stele_batch_header *header = &log->headers[i];
-        struct stele_control control;
+        const struct stele_control *control = has_control(header) ? &log->controls[i] : NULL;
         struct stele_completed_txn txn;
-        bool has_control = is_control(header) && header->record_count > 0;
-        if (has_control && a->batches == 1)
-            control = a->control;
-        else if (has_control && read_control(log->env, at, header, &control) != STELE_OK)
-            return stele_log__fail(log, STELE_CORRUPT, "a control batch that cannot be read");
-        if (stele_producers_apply(log->producers, header, has_control ? &control : NULL, &txn) && txn.is_aborted) {
+        if (stele_producers_apply(log->producers, header, control, &txn) && txn.is_aborted) {
             struct stele_aborted_txn aborted = {.producer_id = txn.producer_id,
                                                 .first_offset = txn.first_offset,
                                                 .last_offset = txn.last_offset,
@@ -331,9 +335,17 @@ static enum stele_err apply_batches(struct appending *a)
             if (err != STELE_OK)
                 return stele_log__fail(log, err, "a transaction index that could not be written");
         }
-        at += header->length + STELE_BATCH_PREFIX_BYTES;
     }
     return STELE_OK;
+}
+
+/* Room for the entries of the markers to come, in the segment that takes them. */
+static enum stele_err reserve_txns(struct appending *a)
+{
+    int markers = 0;
+    for (int i = 0; i < a->batches; i++)
+        markers += has_control(&a->log->headers[i]) && a->log->controls[i].type == STELE_CONTROL_ABORT ? 1 : 0;
+    return markers == 0 ? STELE_OK : stele_txn_index_reserve(&stele_log__active(a->log)->txns, markers);
 }
 
 static enum stele_err roll_when_due(struct appending *a)
@@ -360,6 +372,13 @@ static void fill_out(struct appending *a)
     STELE_METRIC_ADD(log->env->metrics, log_appended_batches, a->batches);
 }
 
+/* A follower takes what its leader has, whatever its own settings say (KAFKA-9617), as far as a file can hold it. */
+static bool is_too_large(const struct appending *a)
+{
+    bool is_given = a->in->origin == STELE_ORIGIN_REPLICATION;
+    return (int64_t)a->count > (is_given ? INT32_MAX : a->log->config.segment_bytes);
+}
+
 enum stele_err stele_log_append(struct stele_log *log, const struct stele_append *append, struct stele_appended *out)
 {
     struct stele_appended appended = {.log_append_time_ms = -1};
@@ -368,9 +387,16 @@ enum stele_err stele_log_append(struct stele_log *log, const struct stele_append
     enum stele_err err = stele_log__usable(log);
     if (err == STELE_OK)
         err = take_all(&a);
-    if (err == STELE_OK && a.batches == 0)
+    if (err == STELE_OK && append->count == 0)
         err = STELE_INVALID_RECORD;
-    if (err == STELE_OK && (int64_t)a.count > log->config.segment_bytes && append->origin != STELE_ORIGIN_REPLICATION)
+    if (err == STELE_OK && a.batches == 0) { /* all are of newer epochs */
+        appended.first_offset = log->log_end_offset;
+        appended.last_offset = log->log_end_offset - 1;
+        appended.max_timestamp = -1;
+        *out = appended;
+        return STELE_OK;
+    }
+    if (err == STELE_OK && is_too_large(&a))
         err = STELE_RECORD_LIST_TOO_LARGE;
     if (err == STELE_OK)
         err = check_producers(&a, &duplicate);
@@ -383,6 +409,8 @@ enum stele_err stele_log_append(struct stele_log *log, const struct stele_append
     }
     if (err == STELE_OK)
         err = roll_when_due(&a);
+    if (err == STELE_OK)
+        err = settle(log, reserve_txns(&a), "a transaction index that cannot be read");
     if (err == STELE_OK)
         err = assign_epochs(&a);
     if (err == STELE_OK)

@@ -19,6 +19,14 @@ static enum stele_err report_damage(struct stele_log *log, const struct stele_se
     return STELE_DAMAGED_RANGE;
 }
 
+/* What a lookup ran into: memory and space come back, files that cannot be read do not. */
+static enum stele_err settle(struct stele_log *log, enum stele_err err)
+{
+    if (err == STELE_OK || err == STELE_DAMAGED_RANGE || err == STELE_NO_MEMORY || err == STELE_NO_SPACE)
+        return err;
+    return stele_log__fail(log, err, "a read that failed");
+}
+
 /* Where the damage that is known of this segment begins, or its end. */
 static int64_t sound_bytes(const struct stele_log *log, const struct stele_segment *seg)
 {
@@ -59,6 +67,8 @@ static enum stele_err make_slice(struct stele_log *log, int at, const struct ste
     enum stele_err err = end_of_reading(log, at, read->bound, &end);
     if (err != STELE_OK)
         return err;
+    if (pos >= sound_bytes(log, seg)) /* the batch after a gap that holds the offset */
+        return report_damage(log, seg, read->offset, pos);
     int64_t wanted = (int64_t)stele_min_size(read->max_bytes, INT32_MAX);
     if (wanted < first && read->min_one)
         wanted = first;
@@ -70,7 +80,7 @@ static enum stele_err make_slice(struct stele_log *log, int at, const struct ste
     if (bytes > 0) {
         err = stele_cached_file_pin(seg->file, &file);
         if (err != STELE_OK)
-            return stele_log__fail(log, err, "a segment that cannot be opened");
+            return err;
         slice.file = seg->file;
         slice.bytes = (size_t)bytes;
         STELE_METRIC_ADD(log->env->metrics, log_read_bytes, bytes);
@@ -98,11 +108,11 @@ enum stele_err stele_log_read(struct stele_log *log, const struct stele_read *re
             return STELE_OK;
         err = stele_segment_find(log->segments[at], read->offset, &pos, &header);
         if (err == STELE_OK)
-            return make_slice(log, at, read, pos, &header, out_slice);
+            return settle(log, make_slice(log, at, read, pos, &header, out_slice));
         if (err == STELE_CORRUPT)
             return report_damage(log, log->segments[at], read->offset, pos);
         if (err != STELE_END)
-            return err;
+            return settle(log, err);
     }
     return STELE_OK;
 }
@@ -136,7 +146,9 @@ enum stele_err stele_log_aborted(struct stele_log *log, int64_t offset, const st
     int64_t upper = 0;
     bool is_done = false;
     int at = stele_log__floor(log, slice->base_offset);
-    enum stele_err err = upper_bound(log, at, slice, &upper);
+    enum stele_err err = stele_log__usable(log);
+    if (err == STELE_OK)
+        err = upper_bound(log, at, slice, &upper);
     for (; at < log->segment_count && err == STELE_OK && !is_done; at++) {
         struct stele_txn_index *index = &log->segments[at]->txns;
         err = stele_txn_index_load(index);
@@ -158,7 +170,7 @@ enum stele_err stele_log_aborted(struct stele_log *log, int64_t offset, const st
     }
     if (err != STELE_OK) {
         stele_mem_free(log->env->mem, txns);
-        return err;
+        return err == STELE_OFFLINE || err == STELE_CLOSED ? err : settle(log, err);
     }
     *out_txns = txns;
     *out_count = count;
@@ -217,7 +229,7 @@ enum stele_err stele_log_offset_at(struct stele_log *log, int64_t timestamp, str
             int64_t largest = -1;
             enum stele_err known = stele_segment_largest_timestamp(log->segments[at], &largest);
             if (known != STELE_OK)
-                return known;
+                return settle(log, known);
             if (log->segments[at]->max_timestamp >= timestamp)
                 err = find_in(log, at, timestamp, &found);
         }
@@ -225,5 +237,5 @@ enum stele_err stele_log_offset_at(struct stele_log *log, int64_t timestamp, str
     }
     if (err == STELE_OK)
         *out = found;
-    return err;
+    return settle(log, err);
 }

@@ -35,7 +35,8 @@ struct stele_log {
     struct stele_damaged_range *damaged;
     int damaged_count, damaged_capacity;
 
-    struct stele_batch_header *headers; /* scratch of an append of several batches */
+    struct stele_batch_header *headers; /* scratch of an append: the batches' headers */
+    struct stele_control *controls;     /* and what those of control say */
     int header_capacity;
 };
 

@@ -180,6 +180,7 @@ enum stele_err stele_log_restart_at(struct stele_log *log, int64_t offset)
     log->last_snapshot = -1;
     log->damaged_count = 0;
     log->has_new_names = true;
+    STELE_METRIC_ADD(log->env->metrics, log_truncations, 1);
     stele_trace(log->env, STELE_TRACE_LOG_TRUNCATED, log->name, "it starts anew", offset, 0, 0);
     return STELE_OK;
 }
@@ -226,6 +227,7 @@ static enum stele_err cut(struct stele_log *log, int64_t offset)
     err = stele_log__rebuild_producers(log, offset);
     if (err == STELE_OK)
         err = roll_behind_hole(log, offset, is_damaged);
+    STELE_METRIC_ADD(log->env->metrics, log_truncations, 1);
     stele_log__note(log, STELE_HISTORY_CUT, offset, before - stele_log_bytes(log), STELE_REASON_TRUNCATED);
     stele_trace(log->env, STELE_TRACE_LOG_TRUNCATED, log->name, stele_reason_text(STELE_REASON_TRUNCATED), offset, 0,
                 0);

@@ -352,7 +352,7 @@ enum stele_err stele_segment_restart_indexes(struct stele_segment *seg)
             err = seg->env->vfs->ops->unlink(seg->env->vfs, path);
         seg->txns.exists = err != STELE_OK;
         seg->txns.is_loaded = true;
-        seg->txns.count = 0;
+        seg->txns.count = seg->txns.unwritten = 0;
     }
     stele_index_clear(&seg->offsets);
     stele_index_clear(&seg->times);
@@ -372,6 +372,8 @@ enum stele_err stele_segment_sync_begin(struct stele_segment *seg, struct stele_
     enum stele_err err = stele_index_write(&seg->offsets);
     if (err == STELE_OK)
         err = stele_index_write(&seg->times);
+    if (err == STELE_OK)
+        err = stele_txn_index_write(&seg->txns);
     if (err != STELE_OK)
         return err;
     for (int i = 0; i < 4; i++) {

@@ -111,26 +111,51 @@ static enum stele_err create_file(struct stele_txn_index *index)
     return STELE_OK;
 }
 
+enum stele_err stele_txn_index_reserve(struct stele_txn_index *index, int more)
+{
+    enum stele_err err = stele_txn_index_load(index);
+    if (err == STELE_OK)
+        err = reserve(index, index->count + more);
+    if (err == STELE_OK && !index->exists)
+        err = create_file(index);
+    return err;
+}
+
+enum stele_err stele_txn_index_write(struct stele_txn_index *index)
+{
+    struct stele_file *file = NULL;
+    if (index->unwritten == 0)
+        return STELE_OK;
+    enum stele_err err = stele_cached_file_pin(index->file, &file);
+    if (err != STELE_OK)
+        return err;
+    while (index->unwritten > 0 && err == STELE_OK) {
+        uint8_t entry[STELE_TXN_ENTRY_BYTES];
+        int at = index->count - index->unwritten;
+        stele_aborted_txn_write(&index->entries[at], entry);
+        err = stele_file_write(file, entry, sizeof(entry), (int64_t)at * STELE_TXN_ENTRY_BYTES);
+        index->unwritten -= err == STELE_OK ? 1 : 0;
+    }
+    stele_cached_file_unpin(index->file);
+    return err;
+}
+
 enum stele_err stele_txn_index_append(struct stele_txn_index *index, const struct stele_aborted_txn *txn)
 {
-    uint8_t entry[STELE_TXN_ENTRY_BYTES];
-    struct stele_file *file = NULL;
     enum stele_err err = stele_txn_index_load(index);
     if (err == STELE_OK && index->count > 0 && index->entries[index->count - 1].last_offset >= txn->last_offset)
         return STELE_INVALID_ARGUMENT;
     if (err == STELE_OK)
-        err = reserve(index, index->count + 1);
-    if (err == STELE_OK && !index->exists)
-        err = create_file(index);
-    if (err == STELE_OK)
-        err = stele_cached_file_pin(index->file, &file);
+        err = stele_txn_index_reserve(index, 1);
     if (err != STELE_OK)
         return err;
-    stele_aborted_txn_write(txn, entry);
-    err = stele_file_write(file, entry, sizeof(entry), (int64_t)index->count * STELE_TXN_ENTRY_BYTES);
-    stele_cached_file_unpin(index->file);
-    if (err == STELE_OK)
-        index->entries[index->count++] = *txn;
+    index->entries[index->count++] = *txn;
+    index->unwritten++;
+    err = stele_txn_index_write(index);
+    if (err == STELE_OK || err == STELE_NO_SPACE || err == STELE_NO_MEMORY)
+        return STELE_OK; /* what could not be written yet is written before the next sync */
+    index->count--;
+    index->unwritten--;
     return err;
 }
 
@@ -145,12 +170,19 @@ enum stele_err stele_txn_index_truncate(struct stele_txn_index *index, int64_t o
         keep--;
     if (keep == index->count || !index->exists)
         return STELE_OK;
+    if (keep >= index->count - index->unwritten) { /* none of those that go is in the file */
+        index->unwritten -= index->count - keep;
+        index->count = keep;
+        return STELE_OK;
+    }
     err = stele_cached_file_pin(index->file, &file);
     if (err != STELE_OK)
         return err;
     err = file->vfs->ops->truncate(file, (int64_t)keep * STELE_TXN_ENTRY_BYTES);
     stele_cached_file_unpin(index->file);
-    if (err == STELE_OK)
+    if (err == STELE_OK) {
+        index->unwritten = 0;
         index->count = keep;
+    }
     return err;
 }

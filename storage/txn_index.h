@@ -16,6 +16,7 @@ struct stele_txn_index {
     int64_t base_offset;
     struct stele_aborted_txn *entries; /* all of them, loaded at first use */
     int count, capacity;
+    int unwritten; /* the last so many of them found no room on the disk and wait for the next write */
     bool is_loaded, exists;
 };
 
@@ -25,8 +26,14 @@ STELE_MUST_CHECK enum stele_err stele_txn_index_init(struct stele_txn_index *ind
 void stele_txn_index_close(struct stele_txn_index *index);
 /** Errors: CORRUPT (version, order), IO, NO_MEMORY. A partial last entry is ignored. */
 STELE_MUST_CHECK enum stele_err stele_txn_index_load(struct stele_txn_index *index);
+/** Makes room, so that appending `more` entries needs neither memory nor a new name. Errors: as load. */
+STELE_MUST_CHECK enum stele_err stele_txn_index_reserve(struct stele_txn_index *index, int more);
+/** Adds and writes; on a full disk the entry stays in memory until write. Errors: INVALID_ARGUMENT (not after the
+ * last), IO, NO_MEMORY (never after reserve). */
 STELE_MUST_CHECK enum stele_err stele_txn_index_append(struct stele_txn_index *index,
                                                        const struct stele_aborted_txn *txn);
+/** Writes what waits. Errors: IO, NO_SPACE, NO_MEMORY. */
+STELE_MUST_CHECK enum stele_err stele_txn_index_write(struct stele_txn_index *index);
 /** Keeps entries with last_offset < offset. */
 STELE_MUST_CHECK enum stele_err stele_txn_index_truncate(struct stele_txn_index *index, int64_t offset);
 STELE_MUST_CHECK enum stele_err stele_aborted_txn_read(const uint8_t bytes[STELE_TXN_ENTRY_BYTES],
