@@ -1,95 +1,208 @@
+/* Records as text. The format is taken apart once; records are printed into a large buffer that leaves when it is full
+ * or when no record is at hand. */
 #include "cli/options.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { PARTITIONS_MAX = 1024 };
+enum { OUT_BYTES = 1 << 18, PIECES_MAX = 256, WAIT_MS = 200, TIMED_OUT = 7 };
 
-static const char usage[] = "usage: stele consume TOPIC [-p PARTITION] [--from PLACE] [--to PLACE] [-f FORMAT]\n\n"
-                            "Prints the records of a topic, or of one partition. PLACE is beginning, end, an offset, "
-                            "or a time: @MILLISECONDS or\n"
-                            "YYYY-MM-DD[THH:MM[:SS]] in UTC. Without --from it starts at the end; without --to it goes "
-                            "on until it is stopped;\n"
-                            "--to end stops at the end as it was at the start; --to OFFSET or TIME stops before it.\n"
-                            "FORMAT: %k key, %s value, %o offset, %p partition, %t topic, %T time in ms, %h headers, "
-                            "%K and %S length of key and\n"
-                            "value (-1: null), %% a percent sign, \\n \\t \\0 as in C. Default: '%s\\n'.\n";
+static const char usage[] =
+    "usage: stele consume TOPIC [-p PARTITION] [--from PLACE] [--to PLACE] [-f FORMAT]\n\n"
+    "Prints the records of a topic, or of one partition. Without --to it goes on until it is stopped.\n"
+    "  -p PARTITION  read this partition only\n"
+    "  --from PLACE  where to begin (beginning)\n"
+    "  --to PLACE    where to stop: before that offset, or before the first record of that time or later; end is the\n"
+    "                end as it was at the start\n"
+    "  -f FORMAT     what to print for a record ('%s\\n')\n\n"
+    "PLACE is beginning, end, an offset, or a time: @MILLISECONDS since 1970, or YYYY-MM-DD[THH:MM[:SS[.mmm]]] in "
+    "UTC,\n"
+    "or with Z, +HH:MM or -HH:MM behind it.\n"
+    "FORMAT: %k key, %s value, %o offset, %p partition, %t topic, %T time in ms, %h headers (name=value,...), %K and "
+    "%S\n"
+    "length of key and value (-1: null), %% a percent sign; \\n \\t \\r \\0 \\\\ \\xHH as in C.\n";
+
+/* A directive, or the literal text between two. */
+struct piece {
+    char directive; /* 0: literal */
+    const char *text;
+    size_t bytes;
+};
 
 struct consume {
-    const char *topic, *format;
+    const char *topic, *format_text;
+    char *literals;
+    struct piece pieces[PIECES_MAX];
+    int piece_count;
     int64_t partition;
     struct stele_cli_place from, to;
     bool has_to;
+
     struct stele_client *client;
+    struct stele_consumer *consumer;
     int32_t partitions;
-    int64_t positions[PARTITIONS_MAX], ends[PARTITIONS_MAX]; /* -1: not read */
+    int64_t *ends; /* -1: not read, or read to its end */
+    int32_t open_count;
+
+    char *out;
+    size_t out_bytes;
+    bool is_broken; /* standard output took no more */
 };
 
-static void print_headers(const struct stele_record_view *record)
+static volatile sig_atomic_t is_interrupted;
+
+static void interrupt(int signal_number)
+{
+    (void)signal_number;
+    is_interrupted = 1;
+}
+
+/* Output */
+
+static void write_all(struct consume *consume, const char *bytes, size_t count)
+{
+    while (count > 0 && !consume->is_broken) {
+        ssize_t done = write(STDOUT_FILENO, bytes, count);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done < 0) {
+            fprintf(stderr, "stele consume: standard output: %s\n", strerror(errno));
+            consume->is_broken = true;
+            return;
+        }
+        bytes += done;
+        count -= (size_t)done;
+    }
+}
+
+static void flush_out(struct consume *consume)
+{
+    write_all(consume, consume->out, consume->out_bytes);
+    consume->out_bytes = 0;
+}
+
+static void put(struct consume *consume, const void *bytes, size_t count)
+{
+    if (count > OUT_BYTES - consume->out_bytes)
+        flush_out(consume);
+    if (count > OUT_BYTES) {
+        write_all(consume, bytes, count);
+        return;
+    }
+    if (count > 0)
+        memcpy(consume->out + consume->out_bytes, bytes, count);
+    consume->out_bytes += count;
+}
+
+static void put_number(struct consume *consume, int64_t number)
+{
+    char text[20];
+    put(consume, text, stele_cli_digits(number, text));
+}
+
+static void put_headers(struct consume *consume, const struct stele_record_view *record)
 {
     const char *key;
     const void *value;
     size_t key_bytes, value_bytes;
     for (size_t i = 0; stele_record_view_header(record, i, &key, &key_bytes, &value, &value_bytes); i++) {
         if (i > 0)
-            putchar(',');
-        fwrite(key, 1, key_bytes, stdout);
-        putchar('=');
+            put(consume, ",", 1);
+        put(consume, key, key_bytes);
+        put(consume, "=", 1);
         if (value == NULL)
-            fputs("NULL", stdout);
+            put(consume, "NULL", 4);
         else
-            fwrite(value, 1, value_bytes, stdout);
+            put(consume, value, value_bytes);
     }
 }
 
-static void print_directive(const struct consume *consume, const struct stele_record_view *record, char directive)
+static void put_directive(struct consume *consume, const struct stele_record_view *record, char directive)
 {
     switch (directive) {
     case 'k':
-        fwrite(record->key, 1, record->key_bytes, stdout);
+        put(consume, record->key, record->key_bytes);
         break;
     case 's':
-        fwrite(record->value, 1, record->value_bytes, stdout);
+        put(consume, record->value, record->value_bytes);
         break;
     case 'o':
-        printf("%lld", (long long)record->offset);
+        put_number(consume, record->offset);
         break;
     case 'p':
-        printf("%d", record->partition);
+        put_number(consume, record->partition);
         break;
     case 't':
-        fputs(consume->topic, stdout);
+        put(consume, consume->topic, strlen(consume->topic));
         break;
     case 'T':
-        printf("%lld", (long long)record->timestamp);
+        put_number(consume, record->timestamp);
         break;
     case 'h':
-        print_headers(record);
+        put_headers(consume, record);
         break;
     case 'K':
-        printf("%lld", record->key == NULL ? -1LL : (long long)record->key_bytes);
+        put_number(consume, record->key == NULL ? -1 : (int64_t)record->key_bytes);
         break;
-    case 'S':
-        printf("%lld", record->value == NULL ? -1LL : (long long)record->value_bytes);
-        break;
-    default:
-        putchar(directive);
+    default: /* 'S': the format was checked */
+        put_number(consume, record->value == NULL ? -1 : (int64_t)record->value_bytes);
         break;
     }
 }
 
-static void print_record(const struct consume *consume, const struct stele_record_view *record)
+static void put_record(struct consume *consume, const struct stele_record_view *record)
 {
-    for (const char *at = consume->format; *at != 0; at++) {
-        if (*at == '%' && at[1] != 0)
-            print_directive(consume, record, *++at);
-        else if (*at == '\\' && at[1] != 0)
-            putchar(*++at == 'n' ? '\n' : *at == 't' ? '\t' : *at == '0' ? 0 : *at);
+    for (int i = 0; i < consume->piece_count; i++) {
+        const struct piece *piece = &consume->pieces[i];
+        if (piece->directive == 0)
+            put(consume, piece->text, piece->bytes);
         else
-            putchar(*at);
+            put_directive(consume, record, piece->directive);
     }
 }
+
+/* Takes the format apart; literal characters are gathered in `literals`. */
+static bool parse_format(struct consume *consume)
+{
+    const char *at = consume->format_text;
+    size_t used = 0;
+    consume->literals = malloc(strlen(at) + 1);
+    while (consume->literals != NULL && *at != 0) {
+        struct piece *last = consume->piece_count > 0 ? &consume->pieces[consume->piece_count - 1] : NULL;
+        bool is_directive = at[0] == '%' && at[1] != '%';
+        if (is_directive && (at[1] == 0 || strchr("ksoptThKS", at[1]) == NULL)) {
+            fprintf(stderr, "stele consume: -f has no directive %.2s; see stele consume --help\n", at);
+            return false;
+        }
+        if (!is_directive)
+            at += at[0] == '%';
+        if (!is_directive && !stele_cli_character(&at, &consume->literals[used])) {
+            fprintf(stderr, "stele consume: -f has no escape %.2s; see stele consume --help\n", at);
+            return false;
+        }
+        if (!is_directive && last != NULL && last->directive == 0) {
+            last->bytes++;
+            used++;
+            continue;
+        }
+        if (consume->piece_count == PIECES_MAX) {
+            fprintf(stderr, "stele consume: -f has more than %d parts\n", PIECES_MAX);
+            return false;
+        }
+        consume->pieces[consume->piece_count++] = is_directive
+                                                      ? (struct piece){.directive = at[1]}
+                                                      : (struct piece){.text = consume->literals + used, .bytes = 1};
+        used += !is_directive;
+        at += is_directive ? 2 : 0;
+    }
+    return consume->literals != NULL;
+}
+
+/* Reading */
 
 static struct stele_result resolve(struct consume *consume, int32_t partition, const struct stele_cli_place *place,
                                    int64_t *out_offset)
@@ -106,93 +219,113 @@ static struct stele_result resolve(struct consume *consume, int32_t partition, c
 }
 
 /* Every partition with its first and last offset; those with nothing to read are left out. */
-static struct stele_result assign_all(struct consume *consume, struct stele_consumer *consumer)
+static struct stele_result assign_all(struct consume *consume)
 {
     struct stele_result result = {.code = 0};
     for (int32_t p = 0; p < consume->partitions && result.code == 0; p++) {
-        consume->ends[p] = -1;
+        int64_t from = 0, to = -1;
         if (consume->partition >= 0 && p != consume->partition)
             continue;
-        result = resolve(consume, p, &consume->from, &consume->positions[p]);
+        result = resolve(consume, p, &consume->from, &from);
         if (result.code == 0 && consume->has_to)
-            result = resolve(consume, p, &consume->to, &consume->ends[p]);
-        if (result.code != 0 || (consume->has_to && consume->positions[p] >= consume->ends[p])) {
-            consume->ends[p] = -1;
+            result = resolve(consume, p, &consume->to, &to);
+        if (result.code != 0 || (consume->has_to && from >= to))
             continue;
-        }
-        result = stele_consumer_assign(consumer, p, consume->positions[p]);
+        result = stele_consumer_assign(consume->consumer, p, from);
+        consume->ends[p] = to;
+        consume->open_count++;
     }
     return result;
 }
 
-static bool is_done(const struct consume *consume)
+static void close_partition(struct consume *consume, int32_t partition)
 {
-    for (int32_t p = 0; p < consume->partitions; p++) {
-        if (consume->ends[p] >= 0)
-            return false;
-    }
-    return consume->has_to;
+    stele_consumer_unassign(consume->consumer, partition);
+    consume->ends[partition] = -1;
+    consume->open_count--;
 }
 
-static struct stele_result read_all(struct consume *consume, struct stele_consumer *consumer)
+/* Partitions that reached their end without a record that says so: what is left was compacted away, or markers. */
+static void close_passed(struct consume *consume)
+{
+    for (int32_t p = 0; p < consume->partitions; p++) {
+        if (consume->ends[p] >= 0 && stele_consumer_position(consume->consumer, p) >= consume->ends[p])
+            close_partition(consume, p);
+    }
+}
+
+static struct stele_result read_all(struct consume *consume)
 {
     struct stele_record_view record;
     struct stele_result result = {.code = 0};
-    while (!is_done(consume)) {
-        result = stele_consumer_next(consumer, 0, &record);
-        if (result.code == 7) {
-            fflush(stdout); /* nothing more right now: let out what there is */
-            result = stele_consumer_next(consumer, 1000, &record);
+    while (consume->open_count > 0 && !is_interrupted && !consume->is_broken) {
+        result = stele_consumer_next(consume->consumer, 0, &record);
+        if (result.code == TIMED_OUT) {
+            flush_out(consume); /* nothing more right now: let out what there is */
+            if (consume->has_to)
+                close_passed(consume);
+            if (consume->open_count == 0 || consume->is_broken)
+                break;
+            result = stele_consumer_next(consume->consumer, WAIT_MS, &record);
         }
-        if (result.code == 7)
+        if (result.code == TIMED_OUT)
             continue;
         if (result.code != 0)
             return result;
-        bool is_in = !consume->has_to || record.offset < consume->ends[record.partition];
-        if (is_in)
-            print_record(consume, &record);
-        if (consume->has_to && record.offset + 1 >= consume->ends[record.partition])
-            consume->ends[record.partition] = -1;
+        int64_t end = consume->ends[record.partition];
+        if (end < 0 || record.offset < end)
+            put_record(consume, &record);
+        if (end >= 0 && record.offset + 1 >= end)
+            close_partition(consume, record.partition);
     }
     return (struct stele_result){.code = 0};
 }
 
-struct counting {
-    const char *topic;
-    int32_t partitions;
-};
-
-static void count_partitions(void *arg, const struct stele_topic_info *info)
+static struct stele_result open_all(struct consume *consume)
 {
-    struct counting *counting = arg;
-    if (strcmp(info->name, counting->topic) == 0)
-        counting->partitions = info->partition_count;
+    /* Throughput counts here: an answer is a large part of a segment. */
+    static const struct stele_setting settings[] = {{"max.partition.fetch.bytes", "8388608"}, {NULL, NULL}};
+    struct stele_result result = {.code = 0};
+    consume->consumer = stele_consumer_new(consume->client, consume->topic, settings, &result);
+    if (consume->consumer == NULL)
+        return result;
+    consume->partitions = stele_consumer_partitions(consume->consumer);
+    if (consume->partition >= consume->partitions) {
+        result.code = 3;
+        (void)snprintf(result.text, sizeof(result.text), "topic '%.200s' has partitions 0 to %d, not %lld",
+                       consume->topic, consume->partitions - 1, (long long)consume->partition);
+        return result;
+    }
+    consume->ends = malloc((size_t)consume->partitions * sizeof(*consume->ends));
+    consume->out = malloc(OUT_BYTES);
+    if (consume->ends == NULL || consume->out == NULL)
+        return (struct stele_result){.code = 1002, .text = "out of memory"};
+    for (int32_t p = 0; p < consume->partitions; p++)
+        consume->ends[p] = -1;
+    return assign_all(consume);
 }
 
 static int run(struct consume *consume, const struct stele_cli *cli)
 {
-    static const struct stele_setting settings[] = {{"max.partition.fetch.bytes", "8388608"}, {NULL, NULL}};
-    struct counting counting = {.topic = consume->topic};
-    struct stele_result result;
+    struct sigaction action;
+    memset(&action, 0, sizeof(action));
+    action.sa_handler = interrupt;
+    (void)sigaction(SIGINT, &action, NULL);
+    (void)sigaction(SIGTERM, &action, NULL);
     consume->client = stele_cli_client(cli, "consume");
     if (consume->client == NULL)
         return STELE_CLI_FAILED;
-    struct stele_consumer *consumer = stele_consumer_new(consume->client, consume->topic, settings, &result);
-    if (consumer != NULL)
-        result = stele_topic_list(consume->client, count_partitions, &counting);
-    if (consumer != NULL && result.code == 0) {
-        consume->partitions = counting.partitions < PARTITIONS_MAX ? counting.partitions : PARTITIONS_MAX;
-        result = assign_all(consume, consumer);
-    }
-    if (consumer != NULL && result.code == 0)
-        result = read_all(consume, consumer);
-    stele_consumer_free(consumer);
+    struct stele_result result = open_all(consume);
+    if (result.code == 0)
+        result = read_all(consume);
+    if (consume->out != NULL)
+        flush_out(consume);
+    bool is_cut = is_interrupted && consume->has_to && consume->open_count > 0;
+    if (is_cut)
+        fprintf(stderr, "stele consume: stopped before --to was reached\n");
+    stele_consumer_free(consume->consumer);
     stele_client_free(consume->client);
-    if (fflush(stdout) != 0) {
-        fprintf(stderr, "stele consume: standard output cannot be written\n");
-        return STELE_CLI_FAILED;
-    }
-    return stele_cli_report("consume", &result);
+    return consume->is_broken || is_cut ? STELE_CLI_FAILED : stele_cli_report("consume", &result);
 }
 
 static bool parse(struct consume *consume, int argc, char **argv)
@@ -201,8 +334,8 @@ static bool parse(struct consume *consume, int argc, char **argv)
         bool is_from = strcmp(argv[i], "--from") == 0, is_to = strcmp(argv[i], "--to") == 0;
         if ((is_from || is_to) && i + 1 < argc) {
             if (!stele_cli_place(argv[++i], is_from ? &consume->from : &consume->to)) {
-                fprintf(stderr, "stele consume: %s %s: want beginning, end, an offset or a time\n", argv[i - 1],
-                        argv[i]);
+                fprintf(stderr, "stele consume: %s %s: want beginning, end, an offset, or a time; see --help\n",
+                        argv[i - 1], argv[i]);
                 return false;
             }
             consume->has_to = consume->has_to || is_to;
@@ -212,7 +345,7 @@ static bool parse(struct consume *consume, int argc, char **argv)
                 return false;
             }
         } else if (strcmp(argv[i], "-f") == 0 && i + 1 < argc) {
-            consume->format = argv[++i];
+            consume->format_text = argv[++i];
         } else if (argv[i][0] != '-' && consume->topic == NULL) {
             consume->topic = argv[i];
         } else {
@@ -222,22 +355,19 @@ static bool parse(struct consume *consume, int argc, char **argv)
     }
     if (consume->topic == NULL)
         fprintf(stderr, "stele consume: a topic is missing; see stele consume --help\n");
-    return consume->topic != NULL;
+    return consume->topic != NULL && parse_format(consume);
 }
 
 int stele_cmd_consume(const struct stele_cli *cli, int argc, char **argv)
 {
+    struct consume consume = {.format_text = "%s\\n", .partition = -1, .from.value = STELE_OFFSET_EARLIEST};
     if (argc > 1 && strcmp(argv[1], "--help") == 0) {
         fputs(usage, stdout);
         return STELE_CLI_DONE;
     }
-    struct consume *consume = calloc(1, sizeof(*consume));
-    if (consume == NULL)
-        return STELE_CLI_FAILED;
-    consume->format = "%s\\n";
-    consume->partition = -1;
-    consume->from.value = STELE_OFFSET_LATEST;
-    int status = parse(consume, argc, argv) ? run(consume, cli) : STELE_CLI_USAGE;
-    free(consume);
+    int status = parse(&consume, argc, argv) ? run(&consume, cli) : STELE_CLI_USAGE;
+    free(consume.literals);
+    free(consume.ends);
+    free(consume.out);
     return status;
 }
