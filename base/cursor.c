@@ -123,16 +123,18 @@ int64_t stele_read_i64(struct stele_reader *reader)
 }
 
 /* Little-endian groups of 7 bits; the last of `bytes_max` bytes must end it. */
-static uint64_t read_groups(struct stele_reader *reader, int bytes_max)
+static uint64_t read_groups(struct stele_reader *reader, size_t bytes_max)
 {
+    const uint8_t *at = reader->at;
+    size_t left = stele_reader_left(reader);
+    size_t limit = left < bytes_max ? left : bytes_max;
     uint64_t value = 0;
-    for (int i = 0; i < bytes_max; i++) {
-        uint8_t byte = stele_read_u8(reader);
-        if (reader->failed)
-            return 0;
-        value |= (uint64_t)(byte & 0x7f) << (7 * i);
-        if ((byte & 0x80) == 0)
+    for (size_t i = 0; i < limit; i++) {
+        value |= (uint64_t)(at[i] & 0x7f) << (7 * i);
+        if ((at[i] & 0x80) == 0) {
+            reader->at = at + i + 1;
             return value;
+        }
     }
     reader->failed = true;
     return 0;

@@ -11,10 +11,25 @@ struct stele_batch_builder {
     struct stele_batch_options options;
     struct stele_buf *buf; /* NULL until the first record */
     int32_t count;
-    int64_t base_timestamp, max_timestamp;
+    int64_t first_timestamp, max_timestamp;
 };
 
-enum { FIRST_CAPACITY = 1024, RECORD_OVERHEAD_MAX = 36 /* 5 varints of 5, a varlong of 10, the attributes */ };
+enum {
+    FIRST_CAPACITY = 1024,
+    VARINT_BYTES_MAX = 5,
+    VARLONG_BYTES_MAX = 10,
+    /* Attributes, timestamp, and the varints: length, offset, key's and value's length, header count. */
+    RECORD_OVERHEAD_MAX = 1 + VARLONG_BYTES_MAX + 5 * VARINT_BYTES_MAX,
+    HEADER_OVERHEAD_MAX = 2 * VARINT_BYTES_MAX,
+};
+
+/* A record's headers: either to be encoded or encoded already. */
+struct headers_in {
+    const struct stele_header_in *each; /* NULL: encoded */
+    const uint8_t *encoded;
+    size_t encoded_bytes; /* known for both */
+    int32_t count;
+};
 
 struct stele_batch_builder *stele_batch_builder_new(struct stele_mem *mem, const struct stele_batch_options *options)
 {
@@ -53,16 +68,16 @@ size_t stele_record_bytes_max(const struct stele_record_in *record)
 {
     size_t bytes = RECORD_OVERHEAD_MAX + (size_t)record->key_bytes + (size_t)record->value_bytes;
     for (int32_t i = 0; i < record->header_count; i++)
-        bytes += 10 + (size_t)record->headers[i].key_bytes + (size_t)record->headers[i].value_bytes;
+        bytes += HEADER_OVERHEAD_MAX + (size_t)record->headers[i].key_bytes + (size_t)record->headers[i].value_bytes;
     return bytes;
 }
 
-/* Room for `bytes` more; the buffer grows by doubling. */
-static enum stele_err reserve(struct stele_batch_builder *builder, size_t bytes)
+/* The buffer grows by doubling. */
+enum stele_err stele_batch_builder_reserve(struct stele_batch_builder *builder, size_t bytes)
 {
     size_t used = stele_batch_builder_bytes(builder);
     size_t capacity = builder->buf == NULL ? 0 : builder->buf->capacity;
-    if (used + bytes > INT32_MAX)
+    if (bytes > INT32_MAX - used)
         return STELE_TOO_LARGE;
     if (used + bytes <= capacity)
         return STELE_OK;
@@ -92,18 +107,69 @@ static void write_field(struct stele_writer *writer, const void *bytes, int32_t 
         stele_write_bytes(writer, bytes, (size_t)count);
 }
 
-/* The record's size after its length field. */
-static size_t body_bytes(const struct stele_record_in *record, int64_t timestamp_delta, int32_t offset_delta)
+static size_t headers_bytes(const struct stele_header_in *headers, int32_t count)
 {
-    size_t bytes = 1 + stele_varlong_bytes(timestamp_delta) + stele_varint_bytes(offset_delta) +
-                   field_bytes(record->key, record->key_bytes) + field_bytes(record->value, record->value_bytes) +
-                   stele_varint_bytes(record->header_count);
-    for (int32_t i = 0; i < record->header_count; i++) {
-        const struct stele_header_in *header = &record->headers[i];
-        bytes += stele_varint_bytes(header->key_bytes) + (size_t)header->key_bytes +
-                 field_bytes(header->value, header->value_bytes);
-    }
+    size_t bytes = 0;
+    for (int32_t i = 0; i < count; i++)
+        bytes += stele_varint_bytes(headers[i].key_bytes) + (size_t)headers[i].key_bytes +
+                 field_bytes(headers[i].value, headers[i].value_bytes);
     return bytes;
+}
+
+static void write_headers(struct stele_writer *writer, const struct headers_in *headers)
+{
+    stele_write_varint(writer, headers->count);
+    if (headers->each == NULL) {
+        stele_write_bytes(writer, headers->encoded, headers->encoded_bytes);
+        return;
+    }
+    for (int32_t i = 0; i < headers->count; i++) {
+        stele_write_varint(writer, headers->each[i].key_bytes);
+        stele_write_bytes(writer, headers->each[i].key, (size_t)headers->each[i].key_bytes);
+        write_field(writer, headers->each[i].value, headers->each[i].value_bytes);
+    }
+}
+
+/* With DELETE_HORIZON the deltas count from the horizon, otherwise from the first record. */
+static int64_t base_timestamp(const struct stele_batch_builder *builder)
+{
+    bool has_horizon = (builder->options.attributes & STELE_BATCH_DELETE_HORIZON) != 0;
+    return has_horizon ? builder->options.delete_horizon : builder->first_timestamp;
+}
+
+/* Key, value and timestamp are taken from `record`, headers from `headers`. */
+static enum stele_err append(struct stele_batch_builder *builder, const struct stele_record_in *record,
+                             const struct headers_in *headers)
+{
+    if (builder->count == INT32_MAX)
+        return STELE_TOO_LARGE;
+    size_t bytes_max = RECORD_OVERHEAD_MAX + (size_t)record->key_bytes + (size_t)record->value_bytes;
+    enum stele_err err = stele_batch_builder_reserve(builder, bytes_max + headers->encoded_bytes);
+    if (err != STELE_OK)
+        return err;
+    if (builder->count == 0) {
+        builder->first_timestamp = record->timestamp;
+        builder->max_timestamp = record->timestamp;
+    }
+    builder->max_timestamp = stele_max_i64(builder->max_timestamp, record->timestamp);
+    int64_t delta = (int64_t)((uint64_t)record->timestamp - (uint64_t)base_timestamp(builder));
+    size_t body_bytes = 1 + stele_varlong_bytes(delta) + stele_varint_bytes(builder->count) +
+                        field_bytes(record->key, record->key_bytes) + field_bytes(record->value, record->value_bytes) +
+                        stele_varint_bytes(headers->count) + headers->encoded_bytes;
+    struct stele_buf *buf = builder->buf;
+    struct stele_writer writer = stele_writer_of(buf->bytes + buf->count, buf->capacity - buf->count);
+    stele_write_varint(&writer, (int32_t)body_bytes);
+    stele_write_i8(&writer, 0);
+    stele_write_varlong(&writer, delta);
+    stele_write_varint(&writer, builder->count);
+    write_field(&writer, record->key, record->key_bytes);
+    write_field(&writer, record->value, record->value_bytes);
+    write_headers(&writer, headers);
+    STELE_ASSERT(!writer.failed);
+    STELE_ASSERT(stele_writer_pos(&writer) == stele_varint_bytes((int32_t)body_bytes) + body_bytes);
+    buf->count += stele_writer_pos(&writer);
+    builder->count++;
+    return STELE_OK;
 }
 
 enum stele_err stele_batch_builder_add(struct stele_batch_builder *builder, const struct stele_record_in *record)
@@ -111,35 +177,22 @@ enum stele_err stele_batch_builder_add(struct stele_batch_builder *builder, cons
     STELE_ASSERT(record->key_bytes >= 0);
     STELE_ASSERT(record->value_bytes >= 0);
     STELE_ASSERT(record->header_count >= 0);
-    if (builder->count == INT32_MAX)
-        return STELE_TOO_LARGE;
-    enum stele_err err = reserve(builder, stele_record_bytes_max(record));
-    if (err != STELE_OK)
-        return err;
-    if (builder->count == 0) {
-        builder->base_timestamp = record->timestamp;
-        builder->max_timestamp = record->timestamp;
-    }
-    builder->max_timestamp = stele_max_i64(builder->max_timestamp, record->timestamp);
-    int64_t delta = (int64_t)((uint64_t)record->timestamp - (uint64_t)builder->base_timestamp);
-    struct stele_buf *buf = builder->buf;
-    struct stele_writer writer = stele_writer_of(buf->bytes + buf->count, buf->capacity - buf->count);
-    stele_write_varint(&writer, (int32_t)body_bytes(record, delta, builder->count));
-    stele_write_i8(&writer, 0);
-    stele_write_varlong(&writer, delta);
-    stele_write_varint(&writer, builder->count);
-    write_field(&writer, record->key, record->key_bytes);
-    write_field(&writer, record->value, record->value_bytes);
-    stele_write_varint(&writer, record->header_count);
-    for (int32_t i = 0; i < record->header_count; i++) {
-        stele_write_varint(&writer, record->headers[i].key_bytes);
-        stele_write_bytes(&writer, record->headers[i].key, (size_t)record->headers[i].key_bytes);
-        write_field(&writer, record->headers[i].value, record->headers[i].value_bytes);
-    }
-    STELE_ASSERT(!writer.failed);
-    buf->count += stele_writer_pos(&writer);
-    builder->count++;
-    return STELE_OK;
+    struct headers_in headers = {.each = record->headers,
+                                 .count = record->header_count,
+                                 .encoded_bytes = headers_bytes(record->headers, record->header_count)};
+    return append(builder, record, &headers);
+}
+
+enum stele_err stele_batch_builder_add_walked(struct stele_batch_builder *builder, const struct stele_record *record)
+{
+    struct stele_record_in in = {.timestamp = record->timestamp,
+                                 .key = record->key,
+                                 .key_bytes = record->key_bytes,
+                                 .value = record->value,
+                                 .value_bytes = record->value_bytes};
+    struct headers_in headers = {
+        .encoded = record->headers, .encoded_bytes = record->headers_bytes, .count = record->header_count};
+    return append(builder, &in, &headers);
 }
 
 static void fill_header(const struct stele_batch_builder *builder, struct stele_buf *buf)
@@ -153,7 +206,7 @@ static void fill_header(const struct stele_batch_builder *builder, struct stele_
         .magic = STELE_BATCH_MAGIC,
         .attributes = (int16_t)(options->attributes | (int)options->codec),
         .last_offset_delta = builder->count - 1,
-        .base_timestamp = builder->base_timestamp,
+        .base_timestamp = base_timestamp(builder),
         .max_timestamp = is_append_time ? options->log_append_time : builder->max_timestamp,
         .producer_id = options->producer_id,
         .producer_epoch = options->producer_epoch,

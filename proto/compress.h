@@ -24,14 +24,19 @@ const char *stele_codec_name(enum stele_codec codec);
 enum stele_codec stele_codec_from_name(const char *name);
 
 /** Appends the compressed form of `bytes` to memory that starts `prefix_bytes` into a new buffer (room for a batch
- * header). The buffer's count is prefix_bytes + the compressed size. Errors: NO_MEMORY. */
+ * header). The buffer's count is prefix_bytes + the compressed size. Levels outside the codec's range mean its nearest.
+ * Errors: NO_MEMORY, TOO_LARGE (more than INT32_MAX bytes in or out). */
 STELE_MUST_CHECK enum stele_err stele_compress(struct stele_mem *mem, enum stele_codec codec, int level,
                                                const void *bytes, size_t count, size_t prefix_bytes,
                                                struct stele_buf **out_buf);
 
-/** Unpacks into fresh memory of tag CODEC; the caller frees. Memory stays below the larger of bytes_max and 64 KiB plus
- * the codec's own state. Errors: TOO_LARGE (more than bytes_max), CORRUPT (the stream does not decode or has bytes left
- * over), NO_MEMORY. */
+/** Unpacks into fresh memory of tag CODEC; the caller frees. The output never takes more than bytes_max, whatever a
+ * stream states; beside it there is only the codec's own state (gzip 48 KiB, zstd 160 KiB, the others none).
+ *
+ * Accepted: gzip members one after another; snappy as xerial frames it, also with its header repeated, and one raw
+ * block; one LZ4 frame of independent blocks, without a dictionary (block checksums are verified; a content size or
+ * checksum is skipped, as Kafka's reader does); zstd frames one after another.
+ * Errors: TOO_LARGE (more than bytes_max), CORRUPT (the stream does not decode or has bytes left over), NO_MEMORY. */
 STELE_MUST_CHECK enum stele_err stele_unpack(struct stele_mem *mem, enum stele_codec codec, const void *bytes,
                                              size_t count, size_t bytes_max, uint8_t **out_bytes, size_t *out_count);
 

@@ -145,18 +145,54 @@ enum stele_err stele_record_walker_init(struct stele_record_walker *walker, stru
     return STELE_OK;
 }
 
+void stele_record_walker_rewind(struct stele_record_walker *walker)
+{
+    walker->reader.at = walker->reader.start;
+    walker->reader.failed = false;
+    walker->done = 0;
+}
+
 void stele_record_walker_deinit(struct stele_record_walker *walker)
 {
     stele_mem_free(walker->mem, walker->unpacked);
     walker->unpacked = NULL;
 }
 
-/* A field with a length in front; a negative one means null. */
-static const uint8_t *read_field(struct stele_reader *reader, int32_t *out_bytes)
+/* A walk is nothing but varints, and most take one or two bytes: those are read without a call. */
+static inline bool read_short(struct stele_reader *reader, uint32_t *out_zigzag)
 {
-    int32_t bytes = stele_read_varint(reader);
+    const uint8_t *at = reader->at;
+    if (reader->failed || reader->end - at < 2 || (at[0] & at[1] & 0x80) != 0)
+        return false;
+    bool is_two = (at[0] & 0x80) != 0;
+    *out_zigzag = is_two ? (uint32_t)(at[0] & 0x7f) | (uint32_t)at[1] << 7 : at[0];
+    reader->at = at + (is_two ? 2 : 1);
+    return true;
+}
+
+static inline int32_t read_varint(struct stele_reader *reader)
+{
+    uint32_t zigzag;
+    return read_short(reader, &zigzag) ? (int32_t)((zigzag >> 1) ^ (0 - (zigzag & 1))) : stele_read_varint(reader);
+}
+
+static inline int64_t read_varlong(struct stele_reader *reader)
+{
+    uint32_t zigzag;
+    return read_short(reader, &zigzag) ? (int32_t)((zigzag >> 1) ^ (0 - (zigzag & 1))) : stele_read_varlong(reader);
+}
+
+/* A field with a length in front; a negative one means null. */
+static inline const uint8_t *read_field(struct stele_reader *reader, int32_t *out_bytes)
+{
+    int32_t bytes = read_varint(reader);
     *out_bytes = bytes < 0 ? 0 : bytes;
-    return bytes < 0 ? NULL : stele_read_bytes(reader, (size_t)bytes);
+    if (bytes < 0)
+        return NULL;
+    if (reader->failed || bytes > reader->end - reader->at)
+        return stele_read_bytes(reader, (size_t)bytes);
+    reader->at += bytes;
+    return reader->at - bytes;
 }
 
 static bool skip_headers(struct stele_reader *reader, int32_t header_count)
@@ -189,16 +225,17 @@ enum stele_err stele_record_next(struct stele_record_walker *walker, struct stel
         return STELE_INVALID_RECORD;
     if (walker->done == header->record_count)
         return header->record_count == 0 || stele_reader_left(reader) == 0 ? STELE_END : STELE_INVALID_RECORD;
-    int32_t length = stele_read_varint(reader);
+    int32_t length = read_varint(reader);
     if (reader->failed || length < 0 || (size_t)length > stele_reader_left(reader))
         return STELE_INVALID_RECORD;
     size_t start = stele_reader_pos(reader);
-    record.attributes = stele_read_i8(reader);
-    int64_t timestamp_delta = stele_read_varlong(reader);
-    int32_t offset_delta = stele_read_varint(reader);
+    const uint8_t *attributes = stele_read_bytes(reader, 1);
+    record.attributes = attributes == NULL ? 0 : (int8_t)*attributes;
+    int64_t timestamp_delta = read_varlong(reader);
+    int32_t offset_delta = read_varint(reader);
     record.key = read_field(reader, &record.key_bytes);
     record.value = read_field(reader, &record.value_bytes);
-    record.header_count = stele_read_varint(reader);
+    record.header_count = read_varint(reader);
     record.headers = reader->at;
     if (reader->failed || !skip_headers(reader, record.header_count))
         return STELE_INVALID_RECORD;

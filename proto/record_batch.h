@@ -142,6 +142,8 @@ STELE_MUST_CHECK enum stele_err stele_record_walker_init(struct stele_record_wal
                                                          const uint8_t *batch, size_t count, size_t unpacked_bytes_max);
 /** The next record. Errors: END after the last one (and only when nothing is left over), INVALID_RECORD. */
 STELE_MUST_CHECK enum stele_err stele_record_next(struct stele_record_walker *walker, struct stele_record *out_record);
+/** Back to the first record, without unpacking again. */
+void stele_record_walker_rewind(struct stele_record_walker *walker);
 void stele_record_walker_deinit(struct stele_record_walker *walker);
 
 /** The headers of a record one after another; false after the last. The record was checked by the walker. */
@@ -161,6 +163,7 @@ struct stele_batch_options {
     int32_t base_sequence;          /* -1 */
     int16_t attributes;             /* any of LOG_APPEND_TIME, TRANSACTIONAL, CONTROL, DELETE_HORIZON; not the codec */
     int64_t log_append_time;        /* with LOG_APPEND_TIME: the max_timestamp */
+    int64_t delete_horizon;         /* with DELETE_HORIZON: the base_timestamp */
 };
 
 struct stele_header_in {
@@ -184,14 +187,19 @@ STELE_MUST_CHECK struct stele_batch_builder *stele_batch_builder_new(struct stel
  * before. */
 STELE_MUST_CHECK enum stele_err stele_batch_builder_add(struct stele_batch_builder *builder,
                                                         const struct stele_record_in *record);
+/** As add, for a record that a walker yielded: its headers are taken over encoded as they are, its offset is not. */
+STELE_MUST_CHECK enum stele_err stele_batch_builder_add_walked(struct stele_batch_builder *builder,
+                                                               const struct stele_record *record);
+/** Room for `bytes` of records ahead of their add, so that the buffer need not grow step by step. Errors: as add. */
+STELE_MUST_CHECK enum stele_err stele_batch_builder_reserve(struct stele_batch_builder *builder, size_t bytes);
 /** Bytes of the batch so far as if not compressed, header included. */
 size_t stele_batch_builder_bytes(const struct stele_batch_builder *builder);
 /** How many bytes add would append at most. */
 size_t stele_record_bytes_max(const struct stele_record_in *record);
 int32_t stele_batch_builder_count(const struct stele_batch_builder *builder);
 /** Compresses, fills the header, computes the checksum. The buffer is moved to the caller; the builder is empty again
- * and takes the next batch (set_options may change them). Errors: NO_MEMORY (the builder is as before),
- * INVALID_ARGUMENT (no record). */
+ * and takes the next batch (set_options may change them). Errors: NO_MEMORY and TOO_LARGE (the builder
+ * is as before), INVALID_ARGUMENT (no record). */
 STELE_MUST_CHECK enum stele_err stele_batch_builder_finish(struct stele_batch_builder *builder,
                                                            struct stele_buf **out_batch);
 void stele_batch_builder_set_options(struct stele_batch_builder *builder, const struct stele_batch_options *options);

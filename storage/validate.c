@@ -12,10 +12,10 @@ struct checking {
     int64_t now_ms;
     struct stele_validated *out;
     struct stele_error *error;
-    enum stele_codec target;
-    bool needs_rebuild; /* codec differs, or inner offsets are not 0..n-1 in a compressed batch */
-    int64_t max_timestamp;
-    struct stele_batch_builder *builder; /* while rebuilding */
+    struct stele_record_walker walker; /* over the records, once the header is sound */
+    int64_t timestamp_min, timestamp_max;
+    int64_t max_timestamp, bad_timestamp;
+    bool is_reordered; /* the inner offsets are not 0..n-1 */
 };
 
 bool stele_validate_is_long(const uint8_t *batch, size_t count)
@@ -32,6 +32,25 @@ static enum stele_err refuse_size(struct checking *c, size_t bytes, const char *
                            bytes, (long long)c->config->max_message_bytes);
 }
 
+static enum stele_codec source_codec(const struct checking *c)
+{
+    return (enum stele_codec)(c->out->header.attributes & STELE_BATCH_CODEC_MASK);
+}
+
+/* Says why stele_batch_check refused the batch. */
+static enum stele_err refuse_batch(struct checking *c, enum stele_err err)
+{
+    struct stele_batch_header header;
+    if (err == STELE_UNKNOWN_SERVER_ERROR)
+        return stele_error_set(c->error, err, "a batch names an unknown compression codec");
+    if (stele_batch_header_read(c->batch, c->count, &header) != STELE_OK)
+        return stele_error_set(c->error, err, "a batch of %zu bytes is smaller than its header of %d", c->count,
+                               (int)STELE_BATCH_HEADER_BYTES);
+    if (header.length < 0 || (size_t)header.length + STELE_BATCH_PREFIX_BYTES != c->count)
+        return stele_error_set(c->error, err, "a batch of %zu bytes has a length field of %d", c->count, header.length);
+    return stele_error_set(c->error, err, "a batch of %zu bytes fails its checksum %08x", c->count, header.crc);
+}
+
 /* Steps 2 to 9 of the facts: what the header tells. */
 static enum stele_err check_header(struct checking *c)
 {
@@ -39,93 +58,120 @@ static enum stele_err check_header(struct checking *c)
     if (c->count > STELE_BATCH_POS_MAGIC && (int8_t)c->batch[STELE_BATCH_POS_MAGIC] != STELE_BATCH_MAGIC)
         return stele_error_set(c->error, STELE_INVALID_RECORD, "a batch of format %d; only format 2 is taken",
                                (int)(int8_t)c->batch[STELE_BATCH_POS_MAGIC]);
-    if (c->count >= 8 && stele_get_i64(c->batch) != 0)
+    if (c->count >= STELE_BATCH_POS_LENGTH && stele_get_i64(c->batch) != 0)
         return stele_error_set(c->error, STELE_INVALID_RECORD, "the base offset of a batch sent must be 0, it is %lld",
                                (long long)stele_get_i64(c->batch));
     if (c->count > (size_t)c->config->max_message_bytes)
         return refuse_size(c, c->count, "a batch");
     enum stele_err err = stele_batch_check(c->batch, c->count, header);
-    if (err == STELE_CORRUPT_MESSAGE)
-        return stele_error_set(c->error, err, "a batch of %zu bytes fails its checksum or its length", c->count);
     if (err != STELE_OK)
-        return stele_error_set(c->error, err, "a batch names an unknown compression codec or format");
+        return refuse_batch(c, err);
     if (header->last_offset_delta < 0 || header->record_count <= 0 || header->last_offset_delta == INT32_MAX ||
         header->record_count != header->last_offset_delta + 1)
         return stele_error_set(c->error, STELE_INVALID_RECORD, "a batch of %d records whose last offset delta is %d",
                                header->record_count, header->last_offset_delta);
     if ((header->attributes & STELE_BATCH_CONTROL) != 0)
         return stele_error_set(c->error, STELE_INVALID_RECORD, "clients may not send control batches");
-    if (header->producer_id != STELE_NO_PRODUCER_ID && header->base_sequence < 0)
-        return stele_error_set(c->error, STELE_INVALID_RECORD, "a batch with a producer id but without a sequence");
+    if (header->producer_id > STELE_NO_PRODUCER_ID && header->base_sequence < 0)
+        return stele_error_set(c->error, STELE_INVALID_RECORD,
+                               "a batch of producer id %lld without a sequence: its base sequence is %d",
+                               (long long)header->producer_id, header->base_sequence);
     return STELE_OK;
 }
 
-static enum stele_err check_time(struct checking *c, int64_t timestamp)
+/* What a record may be dated. A client may send any 64 bits, so the bounds saturate. */
+static void set_time_bounds(struct checking *c)
 {
     const struct stele_log_config *config = c->config;
-    bool is_flagged = (c->out->header.attributes & STELE_BATCH_LOG_APPEND_TIME) != 0;
-    if (!config->log_append_time && timestamp != STELE_NO_TIMESTAMP) {
-        /* Differences are taken in 128 bits: a client may send any timestamp. */
-        __int128 age = (__int128)c->now_ms - timestamp;
-        if (age <= config->timestamp_before_max_ms && -age <= config->timestamp_after_max_ms)
-            return STELE_OK;
-        return stele_error_set(
-            c->error, STELE_INVALID_TIMESTAMP,
-            "a record's timestamp %lld is too far from the node's %lld (message.timestamp.before.max.ms=%lld, "
-            "message.timestamp.after.max.ms=%lld)",
-            (long long)timestamp, (long long)c->now_ms, (long long)config->timestamp_before_max_ms,
-            (long long)config->timestamp_after_max_ms);
-    }
-    if (is_flagged)
-        return stele_error_set(c->error, STELE_INVALID_TIMESTAMP, "clients may not send batches of log append time");
-    return STELE_OK;
+    if (__builtin_sub_overflow(c->now_ms, config->timestamp_before_max_ms, &c->timestamp_min))
+        c->timestamp_min = INT64_MIN;
+    if (__builtin_add_overflow(c->now_ms, config->timestamp_after_max_ms, &c->timestamp_max))
+        c->timestamp_max = INT64_MAX;
 }
 
-/* One record; the worst error of the batch is kept: a wrong timestamp outweighs a wrong record. */
-static enum stele_err check_record(struct checking *c, const struct stele_record *record, int32_t index)
+static bool is_time_allowed(const struct checking *c, int64_t timestamp)
 {
-    bool is_compressed = (c->out->header.attributes & STELE_BATCH_CODEC_MASK) != 0;
-    if (is_compressed && record->offset != index)
-        c->needs_rebuild = true;
-    c->max_timestamp = index == 0 ? record->timestamp : stele_max_i64(c->max_timestamp, record->timestamp);
-    if (c->config->cleanup_compact && record->key == NULL)
-        return stele_error_set(c->error, STELE_INVALID_RECORD,
-                               "record %d has no key; a topic with cleanup.policy=compact takes none without", index);
-    return check_time(c, record->timestamp);
+    if (!c->config->log_append_time && timestamp != STELE_NO_TIMESTAMP)
+        return timestamp >= c->timestamp_min && timestamp <= c->timestamp_max;
+    return (c->out->header.attributes & STELE_BATCH_LOG_APPEND_TIME) == 0;
 }
 
+static enum stele_err check_record(const struct checking *c, const struct stele_record *record)
+{
+    if (c->config->cleanup_compact && record->key == NULL)
+        return STELE_INVALID_RECORD;
+    return is_time_allowed(c, record->timestamp) ? STELE_OK : STELE_INVALID_TIMESTAMP;
+}
+
+static enum stele_err refuse_record(struct checking *c, enum stele_err err)
+{
+    const struct stele_log_config *config = c->config;
+    int32_t index = c->out->bad_record;
+    if (err == STELE_INVALID_RECORD)
+        return stele_error_set(c->error, err,
+                               "record %d has no key; a topic with cleanup.policy=compact takes none without", index);
+    if (config->log_append_time || c->bad_timestamp == STELE_NO_TIMESTAMP)
+        return stele_error_set(c->error, err, "clients may not send batches of log append time");
+    return stele_error_set(c->error, err,
+                           "record %d has timestamp %lld, too far from the node's %lld "
+                           "(message.timestamp.before.max.ms=%lld, message.timestamp.after.max.ms=%lld)",
+                           index, (long long)c->bad_timestamp, (long long)c->now_ms,
+                           (long long)config->timestamp_before_max_ms, (long long)config->timestamp_after_max_ms);
+}
+
+static enum stele_err refuse_structure(struct checking *c)
+{
+    int32_t index = c->walker.done;
+    bool is_whole = index == c->out->header.record_count;
+    c->out->bad_record = is_whole ? -1 : index;
+    if (is_whole)
+        return stele_error_set(c->error, STELE_INVALID_RECORD, "a batch holds more than the %d records that it names",
+                               index);
+    return stele_error_set(c->error, STELE_INVALID_RECORD,
+                           "record %d of %d is not well formed, or the batch ends before it", index,
+                           c->out->header.record_count);
+}
+
+/* All records are looked at: a wrong timestamp outweighs a missing key, a wrong structure both. */
 static enum stele_err check_records(struct checking *c)
 {
-    struct stele_record_walker walker;
     struct stele_record record;
-    enum stele_err worst = STELE_OK;
-    enum stele_err err =
-        stele_record_walker_init(&walker, c->mem, c->batch, c->count, (size_t)c->config->max_unpacked_bytes);
-    if (err == STELE_INVALID_RECORD)
-        return stele_error_set(c->error, err, "a batch unpacks to more than message.max.unpacked.bytes, which is %lld",
-                               (long long)c->config->max_unpacked_bytes);
-    if (err != STELE_OK)
-        return stele_error_set(c->error, err, "a batch cannot be unpacked: %s", stele_err_text(err));
-    for (int32_t i = 0; (err = stele_record_next(&walker, &record)) == STELE_OK; i++) {
-        enum stele_err bad = check_record(c, &record, i);
-        if (bad == STELE_OK)
+    enum stele_err worst = STELE_OK, err;
+    c->max_timestamp = STELE_NO_TIMESTAMP;
+    for (int32_t i = 0; (err = stele_record_next(&c->walker, &record)) == STELE_OK; i++) {
+        if (record.offset != i)
+            c->is_reordered = true;
+        c->max_timestamp = stele_max_i64(c->max_timestamp, record.timestamp);
+        enum stele_err bad = check_record(c, &record);
+        if (bad == STELE_OK || bad == worst || worst == STELE_INVALID_TIMESTAMP)
             continue;
-        if (worst == STELE_OK || (bad == STELE_INVALID_TIMESTAMP && worst != bad)) {
-            worst = bad;
-            c->out->bad_record = i;
-        }
+        worst = bad;
+        c->out->bad_record = i;
+        c->bad_timestamp = record.timestamp;
     }
-    stele_record_walker_deinit(&walker);
     if (err != STELE_END)
-        return stele_error_set(c->error, err,
-                               "a record is not well formed, or its batch holds more or fewer than it says");
-    return worst;
+        return refuse_structure(c);
+    return worst == STELE_OK ? STELE_OK : refuse_record(c, worst);
 }
 
-static enum stele_codec target_codec(const struct stele_log_config *config, const struct stele_batch_header *header)
+static enum stele_err open_records(struct checking *c)
 {
-    enum stele_codec source = (enum stele_codec)(header->attributes & STELE_BATCH_CODEC_MASK);
-    return config->compression_producer ? source : config->compression;
+    int64_t unpacked_bytes_max = c->config->max_unpacked_bytes;
+    enum stele_err err = stele_record_walker_init(&c->walker, c->mem, c->batch, c->count, (size_t)unpacked_bytes_max);
+    if (err == STELE_INVALID_RECORD)
+        return stele_error_set(c->error, err,
+                               "a batch of %zu bytes unpacks to more than max.unpacked.bytes "
+                               "(message.max.unpacked.bytes), which is %lld",
+                               c->count, (long long)unpacked_bytes_max);
+    if (err != STELE_OK)
+        return stele_error_set(c->error, err, "a batch of %zu bytes cannot be unpacked with %s: %s", c->count,
+                               stele_codec_name(source_codec(c)), stele_err_text(err));
+    /* A batch flagged as of append time is stored as one of create time where the topic is. Its records are then dated
+     * by their deltas, so those are what is checked and what the largest timestamp is taken from; Kafka's leader looks
+     * at the header's instead, and lets pass what contradicts it. */
+    if (!c->config->log_append_time)
+        c->walker.header.attributes &= (int16_t)~STELE_BATCH_LOG_APPEND_TIME;
+    return STELE_OK;
 }
 
 static int level_of(const struct stele_log_config *config, enum stele_codec codec)
@@ -145,59 +191,50 @@ static int level_of(const struct stele_log_config *config, enum stele_codec code
     return STELE_CODEC_LEVEL_DEFAULT;
 }
 
-/* A record's headers, decoded into memory of their own for the builder. */
-static enum stele_err add_with_headers(struct checking *c, const struct stele_record *record,
-                                       struct stele_record_in *in)
+static enum stele_err copy_records(struct checking *c, struct stele_batch_builder *builder)
 {
-    struct stele_header_in *headers = NULL;
-    struct stele_record_header header;
-    size_t pos = 0;
-    if (record->header_count > 0) {
-        headers = stele_mem_array(c->mem, STELE_MEM_CODEC, (size_t)record->header_count, sizeof(*headers));
-        if (headers == NULL)
-            return STELE_NO_MEMORY;
-        for (int32_t i = 0; i < record->header_count && stele_record_header_next(record, &pos, &header); i++)
-            headers[i] = (struct stele_header_in){.key = (const char *)header.key,
-                                                  .key_bytes = header.key_bytes,
-                                                  .value = header.value,
-                                                  .value_bytes = header.value_bytes};
-        in->headers = headers;
-        in->header_count = record->header_count;
+    struct stele_record record;
+    stele_record_walker_rewind(&c->walker);
+    enum stele_err err = stele_batch_builder_reserve(builder, stele_reader_left(&c->walker.reader));
+    while (err == STELE_OK && (err = stele_record_next(&c->walker, &record)) == STELE_OK) {
+        if (record.timestamp < STELE_NO_TIMESTAMP) {
+            c->out->bad_record = c->walker.done - 1;
+            return stele_error_set(c->error, STELE_UNKNOWN_SERVER_ERROR,
+                                   "record %d has timestamp %lld, which no batch can be built of", c->out->bad_record,
+                                   (long long)record.timestamp);
+        }
+        err = stele_batch_builder_add_walked(builder, &record);
     }
-    enum stele_err err = stele_batch_builder_add(c->builder, in);
-    stele_mem_free(c->mem, headers);
-    return err;
+    if (err == STELE_END)
+        return STELE_OK;
+    return stele_error_set(c->error, err, "a batch could not be built anew: %s", stele_err_text(err));
 }
 
-static enum stele_err copy_records(struct checking *c)
+static enum stele_err finish_rebuilt(struct checking *c, struct stele_batch_builder *builder)
 {
-    struct stele_record_walker walker;
-    struct stele_record record;
-    enum stele_err err =
-        stele_record_walker_init(&walker, c->mem, c->batch, c->count, (size_t)c->config->max_unpacked_bytes);
+    struct stele_buf *rebuilt = NULL;
+    enum stele_err err = stele_batch_builder_finish(builder, &rebuilt);
     if (err != STELE_OK)
+        return stele_error_set(c->error, err, "a batch could not be compressed anew: %s", stele_err_text(err));
+    if (rebuilt->count > (size_t)c->config->max_message_bytes) {
+        err = refuse_size(c, rebuilt->count, "a batch compressed anew");
+        stele_buf_unref(rebuilt);
         return err;
-    while ((err = stele_record_next(&walker, &record)) == STELE_OK) {
-        struct stele_record_in in = {.timestamp = record.timestamp,
-                                     .key = record.key,
-                                     .key_bytes = record.key_bytes,
-                                     .value = record.value,
-                                     .value_bytes = record.value_bytes};
-        err = record.timestamp < STELE_NO_TIMESTAMP ? STELE_UNKNOWN_SERVER_ERROR : add_with_headers(c, &record, &in);
-        if (err != STELE_OK)
-            break;
     }
-    stele_record_walker_deinit(&walker);
-    return err == STELE_END ? STELE_OK : err;
+    err = stele_batch_header_read(rebuilt->bytes, rebuilt->count, &c->out->header);
+    STELE_ASSERT(err == STELE_OK);
+    c->out->rebuilt = rebuilt;
+    c->out->bytes = rebuilt->count;
+    return STELE_OK;
 }
 
 /* Codec or inner offsets differ from what is stored: the batch is made anew. */
-static enum stele_err rebuild(struct checking *c)
+static enum stele_err rebuild(struct checking *c, enum stele_codec target)
 {
     const struct stele_batch_header *header = &c->out->header;
     struct stele_batch_options options = {
-        .codec = c->target,
-        .codec_level = level_of(c->config, c->target),
+        .codec = target,
+        .codec_level = level_of(c->config, target),
         .partition_leader_epoch = header->partition_leader_epoch,
         .producer_id = header->producer_id,
         .producer_epoch = header->producer_epoch,
@@ -207,26 +244,18 @@ static enum stele_err rebuild(struct checking *c)
     };
     if (c->config->log_append_time)
         options.attributes |= STELE_BATCH_LOG_APPEND_TIME;
-    c->builder = stele_batch_builder_new(c->mem, &options);
-    struct stele_buf *rebuilt = NULL;
-    enum stele_err err = c->builder == NULL ? STELE_NO_MEMORY : copy_records(c);
+    struct stele_batch_builder *builder = stele_batch_builder_new(c->mem, &options);
+    if (builder == NULL)
+        return stele_error_set(c->error, STELE_NO_MEMORY, "no memory to build a batch of %zu bytes anew", c->count);
+    enum stele_err err = copy_records(c, builder);
     if (err == STELE_OK)
-        err = stele_batch_builder_finish(c->builder, &rebuilt);
-    stele_batch_builder_free(c->builder);
-    if (err == STELE_OK && rebuilt->count > (size_t)c->config->max_message_bytes) {
-        err = refuse_size(c, rebuilt->count, "a batch compressed anew");
-        stele_buf_unref(rebuilt);
-        return err;
-    }
-    if (err != STELE_OK)
-        return stele_error_set(c->error, err, "a batch could not be compressed anew: %s", stele_err_text(err));
-    c->out->rebuilt = rebuilt;
-    c->out->bytes = rebuilt->count;
-    return stele_batch_header_read(rebuilt->bytes, rebuilt->count, &c->out->header);
+        err = finish_rebuilt(c, builder);
+    stele_batch_builder_free(builder);
+    return err;
 }
 
 /* Only when timestamp type or largest timestamp differ are bytes under the checksum rewritten. */
-static enum stele_err restamp(struct checking *c)
+static void restamp(struct checking *c)
 {
     struct stele_batch_header *header = &c->out->header;
     int64_t max_timestamp = c->config->log_append_time ? c->now_ms : c->max_timestamp;
@@ -241,6 +270,20 @@ static enum stele_err restamp(struct checking *c)
         stele_batch_restamp_time(c->batch, c->count, header->attributes, max_timestamp);
     }
     c->out->bytes = c->count;
+}
+
+/* The records, and then the batch as it is to be stored. */
+static enum stele_err check_and_rewrite(struct checking *c)
+{
+    enum stele_codec source = source_codec(c);
+    enum stele_codec target = c->config->compression_producer ? source : c->config->compression;
+    enum stele_err err = check_records(c);
+    if (err != STELE_OK)
+        return err;
+    /* Kafka's leader looks at the inner offsets of compressed batches only. */
+    if (source != target || (source != STELE_CODEC_NONE && c->is_reordered))
+        return rebuild(c, target);
+    restamp(c);
     return STELE_OK;
 }
 
@@ -255,19 +298,17 @@ enum stele_err stele_validate(struct stele_mem *mem, const struct stele_log_conf
                          .now_ms = now_ms,
                          .out = &validated,
                          .error = error};
+    set_time_bounds(&c);
     enum stele_err err = check_header(&c);
+    if (err == STELE_OK)
+        err = open_records(&c);
     if (err == STELE_OK) {
-        c.target = target_codec(config, &validated.header);
-        err = check_records(&c);
+        err = check_and_rewrite(&c);
+        stele_record_walker_deinit(&c.walker);
     }
-    if (err != STELE_OK) {
-        out->bad_record = validated.bad_record;
-        return err;
-    }
-    if ((int)c.target != (validated.header.attributes & STELE_BATCH_CODEC_MASK))
-        c.needs_rebuild = true;
-    err = c.needs_rebuild ? rebuild(&c) : restamp(&c);
     if (err == STELE_OK)
         *out = validated;
+    else
+        out->bad_record = validated.bad_record;
     return err;
 }

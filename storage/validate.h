@@ -11,7 +11,7 @@ struct stele_validated {
     struct stele_buf *rebuilt; /* a new batch of one reference when codec or offsets forced one; otherwise NULL: append
                                   the given bytes */
     size_t bytes;              /* of the batch to append */
-    int32_t bad_record;        /* on an error of one record: its index; otherwise -1 */
+    int32_t bad_record;        /* on an error of one record: its index, also when stele_validate fails; otherwise -1 */
 };
 
 /** True when the batch must be unpacked and is larger than 16 KiB, so that validation belongs in a job. */
