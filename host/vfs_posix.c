@@ -1,4 +1,8 @@
+/* Every path of the process may lead to one file, so the list of locks is the process's and not a vfs's. */
 #include "host/vfs_posix.h"
+
+#include "base/sort.h"
+#include "host/map_guard.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -6,7 +10,6 @@
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -16,8 +19,6 @@
 struct posix_vfs {
     struct stele_vfs vfs;
     struct stele_mem *mem;
-    pthread_mutex_t mutex;    /* over locks */
-    struct posix_file *locks; /* record locks do not exclude inside one process */
 };
 
 struct posix_file {
@@ -28,6 +29,10 @@ struct posix_file {
     struct posix_file *next_lock;
     bool is_lock;
 };
+
+/* Record locks do not exclude inside one process; this does. */
+static pthread_mutex_t locks_mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct posix_file *locks;
 
 static struct posix_vfs *vfs_of(struct stele_vfs *vfs)
 {
@@ -77,6 +82,24 @@ static enum stele_err new_file(struct posix_vfs *vfs, int fd, struct posix_file 
     return STELE_OK;
 }
 
+static int open_retried(const char *path, int mode)
+{
+    int fd;
+    do
+        fd = open(path, mode | O_CLOEXEC, 0644);
+    while (fd < 0 && errno == EINTR);
+    return fd;
+}
+
+static int sync_retried(int fd)
+{
+    int status;
+    do
+        status = fsync(fd);
+    while (status != 0 && errno == EINTR);
+    return status;
+}
+
 static enum stele_err posix_open(struct stele_vfs *vfs, const char *path, unsigned flags, struct stele_file **out_file)
 {
     int mode = (flags & STELE_OPEN_WRITE) != 0 ? O_RDWR : O_RDONLY;
@@ -87,7 +110,7 @@ static enum stele_err posix_open(struct stele_vfs *vfs, const char *path, unsign
         mode |= O_TRUNC;
     if ((flags & STELE_OPEN_EXCLUSIVE) != 0)
         mode |= O_EXCL;
-    int fd = open(path, mode | O_CLOEXEC, 0644);
+    int fd = open_retried(path, mode);
     if (fd < 0)
         return err_of(errno);
     enum stele_err err = new_file(vfs_of(vfs), fd, &file);
@@ -101,14 +124,17 @@ static void posix_close(struct stele_file *handle)
     struct posix_file *file = (struct posix_file *)(void *)handle;
     struct posix_vfs *vfs = vfs_of(handle->vfs);
     if (file->is_lock) {
-        pthread_mutex_lock(&vfs->mutex);
-        struct posix_file **at = &vfs->locks;
+        pthread_mutex_lock(&locks_mutex);
+        struct posix_file **at = &locks;
         while (*at != file)
             at = &(*at)->next_lock;
         *at = file->next_lock;
-        pthread_mutex_unlock(&vfs->mutex);
+        /* Under the mutex: who takes the lock next must not lose it to this close. */
+        close(file->fd);
+        pthread_mutex_unlock(&locks_mutex);
+    } else {
+        close(file->fd);
     }
-    close(file->fd);
     stele_mem_free(vfs->mem, file);
 }
 
@@ -142,7 +168,7 @@ static enum stele_err posix_pwritev(struct stele_file *file, const struct iovec 
 
 static enum stele_err posix_sync(struct stele_file *file)
 {
-    return result(fsync(fd_of(file)));
+    return result(sync_retried(fd_of(file)));
 }
 
 static void posix_sync_range(struct stele_file *file, int64_t pos, int64_t bytes)
@@ -152,12 +178,19 @@ static void posix_sync_range(struct stele_file *file, int64_t pos, int64_t bytes
 
 static enum stele_err posix_truncate(struct stele_file *file, int64_t bytes)
 {
-    return result(ftruncate(fd_of(file), bytes));
+    int status;
+    do
+        status = ftruncate(fd_of(file), bytes);
+    while (status != 0 && errno == EINTR);
+    return result(status);
 }
 
 static enum stele_err posix_allocate(struct stele_file *file, int64_t bytes)
 {
-    int number = posix_fallocate(fd_of(file), 0, bytes);
+    int number;
+    do
+        number = posix_fallocate(fd_of(file), 0, bytes);
+    while (number == EINTR);
     return number == 0 ? STELE_OK : err_of(number);
 }
 
@@ -189,6 +222,10 @@ static enum stele_err posix_map(struct stele_file *file, size_t bytes, const uin
     void *map = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd_of(file), 0);
     if (map == MAP_FAILED)
         return err_of(errno);
+    if (!stele_map_guard_add(map, bytes)) {
+        (void)munmap(map, bytes);
+        return STELE_NO_MEMORY;
+    }
     *out_bytes = map;
     return STELE_OK;
 }
@@ -196,6 +233,7 @@ static enum stele_err posix_map(struct stele_file *file, size_t bytes, const uin
 static void posix_unmap(struct stele_vfs *vfs, const uint8_t *bytes, size_t count)
 {
     (void)vfs;
+    stele_map_guard_remove(bytes);
     (void)munmap((void *)(uintptr_t)bytes, count);
 }
 
@@ -211,7 +249,7 @@ static enum stele_err posix_stat(struct stele_vfs *vfs, const char *path, struct
     if (stat(path, &stat_) != 0)
         return err_of(errno);
     *out_stat = (struct stele_stat){.bytes = stat_.st_size,
-                                    .mtime_ms = stat_.st_mtim.tv_sec * 1000 + stat_.st_mtim.tv_nsec / 1000000,
+                                    .mtime_ms = (int64_t)stat_.st_mtim.tv_sec * 1000 + stat_.st_mtim.tv_nsec / 1000000,
                                     .is_dir = S_ISDIR(stat_.st_mode)};
     return STELE_OK;
 }
@@ -243,46 +281,100 @@ static enum stele_err posix_rmdir(struct stele_vfs *vfs, const char *path)
 static enum stele_err posix_sync_dir(struct stele_vfs *vfs, const char *path)
 {
     (void)vfs;
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = open_retried(path, O_RDONLY | O_DIRECTORY);
     if (fd < 0)
         return err_of(errno);
-    enum stele_err err = result(fsync(fd));
+    enum stele_err err = result(sync_retried(fd));
     close(fd);
     return err;
 }
 
+/* The names of a directory one after another, each with its zero. */
+struct name_list {
+    struct stele_mem *mem;
+    char *text;
+    size_t count, capacity;
+    size_t names;
+};
+
+static enum stele_err add_name(struct name_list *list, const char *name)
+{
+    size_t bytes = strlen(name) + 1;
+    if (list->capacity - list->count < bytes) {
+        size_t capacity = 2 * list->capacity + 1024;
+        char *text = stele_mem_resize(list->mem, STELE_MEM_HOST, list->text, capacity);
+        if (text == NULL)
+            return STELE_NO_MEMORY;
+        list->text = text;
+        list->capacity = capacity;
+    }
+    memcpy(list->text + list->count, name, bytes);
+    list->count += bytes;
+    list->names++;
+    return STELE_OK;
+}
+
+static enum stele_err read_names(DIR *dir, struct name_list *list)
+{
+    for (;;) {
+        errno = 0;
+        const struct dirent *entry = readdir(dir);
+        if (entry == NULL)
+            return errno == 0 ? STELE_OK : err_of(errno);
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        enum stele_err err = add_name(list, entry->d_name);
+        if (err != STELE_OK)
+            return err;
+    }
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    const char *const *left = a, *const *right = b;
+    return strcmp(*left, *right);
+}
+
+static enum stele_err tell_names(const struct name_list *list, enum stele_err (*each)(void *arg, const char *name),
+                                 void *arg)
+{
+    const char **names = stele_mem_array(list->mem, STELE_MEM_HOST, list->names, sizeof(*names));
+    enum stele_err err = STELE_OK;
+    size_t at = 0;
+    if (names == NULL)
+        return STELE_NO_MEMORY;
+    for (size_t i = 0; i < list->names; i++) {
+        names[i] = list->text + at;
+        at += strlen(names[i]) + 1;
+    }
+    stele_sort(names, list->names, sizeof(*names), compare_names);
+    for (size_t i = 0; i < list->names && err == STELE_OK; i++)
+        err = each(arg, names[i]);
+    stele_mem_free(list->mem, names);
+    return err;
+}
+
+/* All names are read before the first is told: `each` may change the directory. */
 static enum stele_err posix_list(struct stele_vfs *vfs, const char *path,
                                  enum stele_err (*each)(void *arg, const char *name), void *arg)
 {
-    struct dirent **names = NULL;
-    enum stele_err err = STELE_OK;
-    (void)vfs;
-    int count = scandir(path, &names, NULL, NULL);
-    if (count < 0)
+    struct name_list list = {.mem = vfs_of(vfs)->mem};
+    DIR *dir = opendir(path);
+    if (dir == NULL)
         return err_of(errno);
-    /* scandir's own order follows the locale. */
-    for (int i = 1; i < count; i++) {
-        struct dirent *name = names[i];
-        int at = i;
-        for (; at > 0 && strcmp(names[at - 1]->d_name, name->d_name) > 0; at--)
-            names[at] = names[at - 1];
-        names[at] = name;
-    }
-    for (int i = 0; i < count; i++) {
-        const char *name = names[i]->d_name;
-        if (err == STELE_OK && strcmp(name, ".") != 0 && strcmp(name, "..") != 0)
-            err = each(arg, name);
-    }
-    for (int i = 0; i < count; i++)
-        free(names[i]);
-    free(names);
+    enum stele_err err = read_names(dir, &list);
+    (void)closedir(dir);
+    if (err == STELE_OK)
+        err = tell_names(&list, each, arg);
+    stele_mem_free(list.mem, list.text);
     return err;
 }
 
 static enum stele_err posix_set_mtime(struct stele_vfs *vfs, const char *path, int64_t mtime_ms)
 {
+    int64_t rest_ms = (mtime_ms % 1000 + 1000) % 1000; /* tv_nsec is never negative */
     struct timespec times[2] = {{.tv_nsec = UTIME_OMIT},
-                                {.tv_sec = mtime_ms / 1000, .tv_nsec = mtime_ms % 1000 * 1000000}};
+                                {.tv_sec = (mtime_ms - rest_ms) / 1000, .tv_nsec = rest_ms * 1000000}};
     (void)vfs;
     return result(utimensat(AT_FDCWD, path, times, 0));
 }
@@ -298,9 +390,9 @@ static enum stele_err posix_free_bytes(struct stele_vfs *vfs, const char *path, 
 }
 
 /* Is the file locked by this process already? The mutex is held. */
-static bool is_locked_here(const struct posix_vfs *vfs, const struct stat *stat)
+static bool is_locked_here(const struct stat *stat)
 {
-    for (const struct posix_file *at = vfs->locks; at != NULL; at = at->next_lock) {
+    for (const struct posix_file *at = locks; at != NULL; at = at->next_lock) {
         if (at->device == stat->st_dev && at->inode == stat->st_ino)
             return true;
     }
@@ -322,8 +414,8 @@ static enum stele_err take_lock(struct posix_vfs *vfs, int fd, struct posix_file
     (*out_file)->is_lock = true;
     (*out_file)->device = stat_.st_dev;
     (*out_file)->inode = stat_.st_ino;
-    (*out_file)->next_lock = vfs->locks;
-    vfs->locks = *out_file;
+    (*out_file)->next_lock = locks;
+    locks = *out_file;
     return STELE_OK;
 }
 
@@ -333,13 +425,13 @@ static enum stele_err posix_lock(struct stele_vfs *handle, const char *path, str
     struct posix_file *file = NULL;
     struct stat found;
     enum stele_err err = STELE_LOCKED;
-    pthread_mutex_lock(&vfs->mutex);
+    pthread_mutex_lock(&locks_mutex);
     /* Closing any descriptor of a file drops this process's record locks on it, so ask before opening. */
-    if (stat(path, &found) != 0 || !is_locked_here(vfs, &found)) {
-        int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    if (stat(path, &found) != 0 || !is_locked_here(&found)) {
+        int fd = open_retried(path, O_RDWR | O_CREAT);
         err = fd < 0 ? err_of(errno) : take_lock(vfs, fd, &file);
     }
-    pthread_mutex_unlock(&vfs->mutex);
+    pthread_mutex_unlock(&locks_mutex);
     if (err == STELE_OK)
         *out_file = &file->file;
     return err;
@@ -378,7 +470,6 @@ struct stele_vfs *stele_vfs_posix_new(struct stele_mem *mem)
         return NULL;
     vfs->vfs.ops = &posix_ops;
     vfs->mem = mem;
-    pthread_mutex_init(&vfs->mutex, NULL);
     return &vfs->vfs;
 }
 
@@ -387,6 +478,5 @@ void stele_vfs_posix_free(struct stele_vfs *handle)
     if (handle == NULL)
         return;
     struct posix_vfs *vfs = vfs_of(handle);
-    pthread_mutex_destroy(&vfs->mutex);
     stele_mem_free(vfs->mem, vfs);
 }

@@ -103,8 +103,10 @@ struct sim_disk *sim_disk_new(uint64_t seed);
 /** The same content, durable and live, names, faults and random state, without open files and locks; pages are shared
  * until they are written. Also the image to roll a disk back to. */
 struct sim_disk *sim_disk_copy(struct sim_disk *disk);
-/** Every file is closed and every map given back before. */
+/** Files and maps still in use are not to be touched any more; a teardown checks sim_disk_in_use first. */
 void sim_disk_free(struct sim_disk *disk);
+/** Open files, locks and maps. */
+int64_t sim_disk_in_use(const struct sim_disk *disk);
 struct stele_vfs *sim_disk_vfs(struct sim_disk *disk);
 void sim_disk_set_hooks(struct sim_disk *disk, const struct sim_disk_hooks *hooks);
 /** Starts the random choices anew. */

@@ -214,6 +214,7 @@ int64_t sim_disk_each_call(struct sim_disk *disk, const struct sim_disk_fault *f
         sim_disk_arm(copy, at, fault);
         round(arg, copy);
         bool has_struck = copy->has_struck;
+        STELE_ASSERT(sim_disk_in_use(copy) == 0);
         sim_disk_free(copy);
         if (!has_struck)
             return at - 1;

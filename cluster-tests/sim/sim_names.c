@@ -275,6 +275,8 @@ enum stele_err sim_names_move(struct sim_names *names, const struct sim_place *f
         return STELE_NOT_FOUND;
     if (from->dir == NULL || to->dir == NULL || is_inside(to->dir, SIM_LIVE, from->node))
         return STELE_IO;
+    if (to->node != NULL && is_inside(from->dir, SIM_LIVE, to->node))
+        return STELE_EXISTS; /* a directory that holds `from` is not empty */
     if (to->node == from->node)
         return STELE_OK;
     if (to->node != NULL && to->node->is_dir != from->node->is_dir)
