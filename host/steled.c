@@ -309,6 +309,12 @@ static int build_world(struct steled *steled)
                                          .arg = steled};
     if (steled->jobs == NULL || stele_node_new(&options, &steled->node) != STELE_OK)
         return fail(STELE_EXIT_FAILED, "out of memory");
+    const char *advertised = stele_settings_text(steled->settings, "advertised.listeners");
+    if (advertised[0] != 0) {
+        if (stele_tcp_address_split(advertised, host, port_text) != STELE_OK)
+            return fail(STELE_EXIT_USAGE, "advertised.listeners must be HOST:PORT");
+        port = (int32_t)strtol(port_text, NULL, 10);
+    }
     stele_node_set_advertised(steled->node, host, port);
     for (int i = 0; i < steled->shard_count; i++)
         stele_loop_set_core(

@@ -113,7 +113,7 @@ static int64_t read_all(struct stele_pending *pending, bool keep)
     const struct stele_fetch_request *request = &pending->request.body.fetch;
     struct stele_node *node = node_of(pending);
     struct stele_fetch_result *results = (struct stele_fetch_result *)(uintptr_t)pending->response.body.fetch.results;
-    int64_t total = 0, left = stele_max_i64(request->max_bytes, 0);
+    int64_t total = 0, left = stele_min_i64(stele_max_i64(request->max_bytes, 0), node->fetch_bytes_max);
     bool has_error = false;
     for (size_t i = 0; i < request->partition_count; i++) {
         const struct stele_fetch_partition *wanted = &request->partitions[i];
@@ -214,11 +214,25 @@ static void handle_fetch(struct stele_pending *pending)
     stele_list_push(&node->parked, &pending->parked);
 }
 
-void stele_fetch_wake(struct stele_node *node)
+static bool asks_for(const struct stele_pending *pending, const struct stele_partition *partition)
 {
+    const struct stele_fetch_request *request = &pending->request.body.fetch;
+    for (size_t i = 0; i < request->partition_count; i++) {
+        if (request->partitions[i].partition == partition->number &&
+            stele_uuid_equal(&request->partitions[i].topic_id, &partition->topic_id))
+            return true;
+    }
+    return false;
+}
+
+void stele_fetch_wake(struct stele_partition *partition)
+{
+    struct stele_node *node = partition->node;
     for (struct stele_list *at = node->parked.next; at != &node->parked;) {
         struct stele_pending *pending = STELE_CONTAINER_OF(at, struct stele_pending, parked);
         at = at->next;
+        if (!asks_for(pending, partition))
+            continue;
         int64_t bytes = read_all(pending, false);
         if (bytes < 0 || bytes >= pending->request.body.fetch.min_bytes)
             stele_fetch_finish(pending);

@@ -7,9 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { DIRS_MAX = 64, WHEEL_TICK_MS = 1, WHEEL_SLOTS = 20, PARTITIONS_MAX = 10000, LEADER_EPOCH = 0 };
+enum { WHEEL_TICK_MS = 1, WHEEL_SLOTS = 20, PARTITIONS_MAX = 10000, LEADER_EPOCH = 0 };
 
 static void data_retain(struct stele_timer *timer);
+static void data_expire(struct stele_timer *timer);
 static void control_checkpoint(struct stele_timer *timer);
 
 enum stele_err stele_node_new(const struct stele_node_options *options, struct stele_node **out_node)
@@ -30,7 +31,9 @@ enum stele_err stele_node_new(const struct stele_node_options *options, struct s
     stele_list_init(&node->partitions);
     stele_list_init(&node->sessions);
     stele_list_init(&node->parked);
+    node->fetch_bytes_max = stele_settings_int(settings, "fetch.max.bytes");
     stele_timer_init(&node->retain_timer, data_retain);
+    stele_timer_init(&node->expire_timer, data_expire);
     stele_timer_init(&node->checkpoint_timer, control_checkpoint);
     node->cache = stele_file_cache_new(node->data, (int)stele_settings_int(settings, "open.files.max"),
                                        stele_settings_int(settings, "index.map.bytes.max"));
@@ -68,10 +71,10 @@ void stele_node_tick(struct stele_node *node, int shard)
 static enum stele_err open_dirs(struct stele_node *node, struct stele_error *error)
 {
     char text[4096];
-    const char *paths[DIRS_MAX];
+    const char *paths[STELE_DIRS_MAX];
     int count = 0;
     (void)snprintf(text, sizeof(text), "%s", stele_settings_text(node->options.settings, "log.dirs"));
-    for (char *at = text; at != NULL && count < DIRS_MAX;) {
+    for (char *at = text; at != NULL && count < STELE_DIRS_MAX;) {
         char *comma = strchr(at, ',');
         if (comma != NULL)
             *comma++ = 0;
@@ -99,30 +102,55 @@ static const struct stele_found_log *find_found(struct stele_node *node, const c
     return NULL;
 }
 
-/* Opens, or makes, one partition of a topic of the image. */
+static bool has_offline_dir(const struct stele_node *node)
+{
+    for (int i = 0; i < stele_log_dirs_count(node->dirs); i++) {
+        if (stele_log_dirs_is_offline(node->dirs, i))
+            return true;
+    }
+    return false;
+}
+
+/* Where a partition lies: where it was found; else it is made, for a topic was recorded and the node died before its
+ * directory was. With a directory offline it may lie there, and a new one would hide it: it stays offline (OFFLINE). */
+static enum stele_err place(struct stele_node *node, const struct stele_topic *topic,
+                            struct stele_found_log *inout_found, char out_path[STELE_PATH_BYTES],
+                            struct stele_error *error)
+{
+    char name[STELE_TOPIC_NAME_MAX + 16];
+    int32_t number = inout_found->partition;
+    const struct stele_found_log *known = find_found(node, topic->name, number);
+    (void)snprintf(name, sizeof(name), "%s-%d", topic->name, number);
+    if (known != NULL && !stele_uuid_is_zero(&known->topic_id) && !stele_uuid_equal(&known->topic_id, &topic->topic_id))
+        return stele_error_set(error, STELE_INCONSISTENT_TOPIC_ID,
+                               "%s belongs to another topic of that name; move its directory away", name);
+    if (known != NULL) {
+        *inout_found = *known;
+        return stele_path_join(out_path, stele_log_dirs_path(node->dirs, known->dir), name);
+    }
+    inout_found->dir = -1;
+    if (!topic->is_new && has_offline_dir(node))
+        return stele_error_set(error, STELE_OFFLINE, "%s may lie in a log directory that is offline", name);
+    inout_found->dir = stele_log_dirs_pick(node->dirs);
+    if (inout_found->dir < 0)
+        return stele_error_set(error, STELE_OFFLINE, "%s: every log directory is offline", name);
+    enum stele_err err =
+        stele_log_dirs_create(node->dirs, inout_found->dir, topic->name, number, &topic->topic_id, out_path);
+    return err == STELE_OK ? err : stele_error_set(error, err, "%s: %s", name, stele_err_text(err));
+}
+
+/* Opens, or makes, one partition of a topic of the image; offline when its disk does not serve. */
 static enum stele_err open_partition(struct stele_node *node, const struct stele_topic *topic, int32_t number,
                                      struct stele_partition **out_partition, struct stele_error *error)
 {
-    char path[STELE_PATH_BYTES], name[STELE_TOPIC_NAME_MAX + 16];
-    const struct stele_found_log *known = find_found(node, topic->name, number);
+    char path[STELE_PATH_BYTES];
     struct stele_found_log found = {.partition = number, .high_watermark = -1};
-    enum stele_err err;
-    if (known != NULL && !stele_uuid_is_zero(&known->topic_id) && !stele_uuid_equal(&known->topic_id, &topic->topic_id))
-        return stele_error_set(error, STELE_INCONSISTENT_TOPIC_ID,
-                               "%s-%d belongs to another topic of that name; move its directory away", topic->name,
-                               number);
-    if (known != NULL) {
-        found = *known;
-        (void)snprintf(name, sizeof(name), "%s-%d", topic->name, number);
-        err = stele_path_join(path, stele_log_dirs_path(node->dirs, known->dir), name);
-    } else {
-        found.dir = stele_log_dirs_pick(node->dirs);
-        err = found.dir < 0 ? STELE_OFFLINE
-                            : stele_log_dirs_create(node->dirs, found.dir, topic->name, number, &topic->topic_id, path);
-    }
+    enum stele_err err = place(node, topic, &found, path, error);
+    if (err == STELE_NO_MEMORY || err == STELE_INCONSISTENT_TOPIC_ID || err == STELE_TOO_LARGE)
+        return err;
     if (err != STELE_OK)
-        return stele_error_set(error, err, "%s-%d: %s", topic->name, number, stele_err_text(err));
-    return stele_partition_open(node, topic, &found, path, out_partition, error);
+        stele_trace(node->control, STELE_TRACE_LOG_FAILED, topic->name, error->text, 0, 0, 0);
+    return stele_partition_open(node, topic, &found, err == STELE_OK ? path : NULL, out_partition, error);
 }
 
 static enum stele_err open_all(struct stele_node *node, struct stele_error *error)
@@ -134,8 +162,7 @@ static enum stele_err open_all(struct stele_node *node, struct stele_error *erro
             enum stele_err err = open_partition(node, topic, k, &partition, error);
             if (err != STELE_OK)
                 return err;
-            stele_log_attach(partition->log, node->cache);
-            stele_list_push(&node->partitions, &partition->link);
+            stele_partition_adopt(partition);
         }
     }
     return STELE_OK;
@@ -146,9 +173,11 @@ static void begin_data_rounds(struct stele_task *task)
     struct stele_node *node = STELE_CONTAINER_OF(task, struct stele_node, drain_task);
     for (struct stele_list *at = node->partitions.next; at != &node->partitions; at = at->next) {
         struct stele_partition *partition = STELE_CONTAINER_OF(at, struct stele_partition, link);
-        stele_log_set_high_watermark(partition->log, stele_log_end_offset(partition->log));
+        if (partition->log != NULL)
+            stele_log_set_high_watermark(partition->log, stele_log_end_offset(partition->log));
     }
     data_retain(&node->retain_timer);
+    data_expire(&node->expire_timer);
 }
 
 /* The data shard does nothing yet, so that the start may use what will be its own. */
@@ -210,40 +239,69 @@ static void data_retain(struct stele_timer *timer)
             err = stele_log_retain(partition->log, &deleted);
         if (err == STELE_OK)
             unlink_due(node, partition);
-        (void)stele_log_expire_producers(partition->log);
         stele_log_dirs_measure(node->dirs, partition->dir);
     }
     if (!node->refuses && stele_timer_arm(node->wheel, &node->retain_timer, due) != STELE_OK)
         stele_trace(node->data, STELE_TRACE_CHECKPOINT_BAD, "retention", "memory is short", 0, 0, 0);
 }
 
-static bool take_point(struct stele_node *node, const struct stele_log *log, int dir, const char *topic, int32_t number)
+static void data_expire(struct stele_timer *timer)
+{
+    struct stele_node *node = STELE_CONTAINER_OF(timer, struct stele_node, expire_timer);
+    int64_t due = stele_env_mono_ms(node->data) +
+                  stele_settings_int(node->options.settings, "producer.id.expiration.check.interval.ms");
+    for (struct stele_list *at = node->partitions.next; at != &node->partitions; at = at->next) {
+        struct stele_partition *partition = STELE_CONTAINER_OF(at, struct stele_partition, link);
+        if (partition->log != NULL)
+            (void)stele_log_expire_producers(partition->log);
+    }
+    if (!node->refuses && stele_timer_arm(node->wheel, timer, due) != STELE_OK)
+        stele_trace(node->data, STELE_TRACE_CHECKPOINT_BAD, "producer expiry", "memory is short", 0, 0, 0);
+}
+
+static bool add_point(struct stele_node *node, const struct stele_log_points *point)
 {
     struct stele_log_points *points =
         stele_mem_resize(node->mem, STELE_MEM_NODE, node->points, (size_t)(node->point_count + 1) * sizeof(*points));
     if (points == NULL)
         return false;
     node->points = points;
-    struct stele_log_points *point = &points[node->point_count++];
-    *point = (struct stele_log_points){.dir = dir,
-                                       .partition = number,
-                                       .recovery_point = stele_log_recovery_point(log),
-                                       .log_start_offset = stele_log_start_offset(log),
-                                       .high_watermark = stele_log_high_watermark(log),
-                                       .first_segment_base = stele_log_segment(log, 0)->base_offset};
-    (void)snprintf(point->topic, sizeof(point->topic), "%s", topic);
+    points[node->point_count++] = *point;
     return true;
 }
 
-/* On the data shard: what its logs say now. */
+static struct stele_log_points point_of(const struct stele_log *log, int dir, const char *topic, int32_t number)
+{
+    struct stele_log_points point = {.dir = dir,
+                                     .partition = number,
+                                     .recovery_point = stele_log_recovery_point(log),
+                                     .log_start_offset = stele_log_start_offset(log),
+                                     .high_watermark = stele_log_high_watermark(log),
+                                     .first_segment_base = stele_log_segment(log, 0)->base_offset};
+    (void)snprintf(point.topic, sizeof(point.topic), "%s", topic);
+    return point;
+}
+
+static bool add_metadata_point(struct stele_node *node)
+{
+    struct stele_log_points point = point_of(node->metadata, 0, STELE_METADATA_TOPIC_NAME, 0);
+    return add_point(node, &point);
+}
+
+/* On the data shard: what its logs say now; point_count is -1 when memory ran out, and then nothing is written in this
+ * round. A log that is offline keeps what its checkpoints said: without it the next start would take damage for a torn
+ * tail. */
 static void take_points(struct stele_node *node)
 {
     node->point_count = 0;
     for (struct stele_list *at = node->partitions.next; at != &node->partitions; at = at->next) {
         struct stele_partition *partition = STELE_CONTAINER_OF(at, struct stele_partition, link);
-        if (partition->log != NULL &&
-            !take_point(node, partition->log, partition->dir, partition->topic, partition->number))
+        if (partition->log != NULL)
+            partition->points = point_of(partition->log, partition->dir, partition->topic, partition->number);
+        if (!add_point(node, &partition->points)) {
+            node->point_count = -1;
             return;
+        }
     }
 }
 
@@ -253,7 +311,7 @@ static void write_points(struct stele_task *task)
     node->is_task_busy = false;
     if (node->is_stopping)
         return;
-    if (take_point(node, node->metadata, 0, STELE_METADATA_TOPIC_NAME, 0) &&
+    if (node->point_count >= 0 && add_metadata_point(node) &&
         stele_log_dirs_checkpoint(node->dirs, node->points, node->point_count) != STELE_OK)
         stele_trace(node->control, STELE_TRACE_CHECKPOINT_BAD, "a checkpoint", "it could not be written", 0, 0, 0);
 }
@@ -269,9 +327,11 @@ static void gather_points(struct stele_task *task)
 static void control_checkpoint(struct stele_timer *timer)
 {
     struct stele_node *node = STELE_CONTAINER_OF(timer, struct stele_node, checkpoint_timer);
-    int64_t interval =
-        stele_min_i64(stele_settings_int(node->options.settings, "log.flush.offset.checkpoint.interval.ms"),
-                      stele_settings_int(node->options.settings, "replica.high.watermark.checkpoint.interval.ms"));
+    const struct stele_settings *settings = node->options.settings;
+    /* The three are written together, as often as the most frequent asks. */
+    int64_t interval = stele_min_i64(stele_settings_int(settings, "log.flush.offset.checkpoint.interval.ms"),
+                                     stele_settings_int(settings, "replica.high.watermark.checkpoint.interval.ms"));
+    interval = stele_min_i64(interval, stele_settings_int(settings, "log.flush.start.offset.checkpoint.interval.ms"));
     if (!node->is_task_busy && !node->is_stopping) {
         node->is_task_busy = true;
         node->task.run = gather_points;
@@ -401,14 +461,14 @@ static void adopt(struct stele_task *task)
 {
     struct adopt *adopt_ = STELE_CONTAINER_OF(task, struct adopt, task);
     struct stele_node *node = adopt_->partition->node;
-    stele_log_attach(adopt_->partition->log, node->cache);
-    stele_list_push(&node->partitions, &adopt_->partition->link);
+    stele_partition_adopt(adopt_->partition);
     stele_mem_free(node->mem, adopt_);
 }
 
 static enum stele_err make_partitions(struct stele_node *node, const struct stele_topic *topic,
                                       struct stele_error *error)
 {
+    enum stele_err failed = STELE_OK;
     for (int32_t i = 0; i < topic->partition_count; i++) {
         struct stele_partition *partition = NULL;
         struct adopt *adopt_ = stele_mem_alloc(node->mem, STELE_MEM_NODE, sizeof(*adopt_));
@@ -418,11 +478,14 @@ static enum stele_err make_partitions(struct stele_node *node, const struct stel
             return err;
         }
         partition->is_named = false;
+        if (partition->log == NULL)
+            failed =
+                stele_error_set(error, STELE_KAFKA_STORAGE_ERROR, "%s-%d was recorded but is offline", topic->name, i);
         adopt_->partition = partition;
         adopt_->task.run = adopt;
         node->data->ops->post(node->data, &adopt_->task);
     }
-    return STELE_OK;
+    return failed;
 }
 
 void stele_control_create_topic(struct stele_pending *pending)
@@ -442,8 +505,11 @@ void stele_control_create_topic(struct stele_pending *pending)
                                    &is_usable);
     if (err == STELE_OK && !request->validate_only) {
         err = write_topic(node, request, partitions, topic_id);
-        if (err == STELE_OK)
-            err = make_partitions(node, stele_image_find(node, request->name), &error);
+        if (err == STELE_OK) {
+            struct stele_topic *topic = stele_image_find(node, request->name);
+            topic->is_new = true;
+            err = make_partitions(node, topic, &error);
+        }
         if (err == STELE_OK)
             stele_trace(node->control, STELE_TRACE_TOPIC_CREATED, request->name, NULL, partitions, 0, 0);
     }
@@ -464,13 +530,13 @@ static void finish_stop(struct stele_task *task)
     struct stele_node *node = STELE_CONTAINER_OF(task, struct stele_node, drain_task);
     enum stele_err err = node->stop_err;
     enum stele_err closed = stele_log_close(node->metadata);
-    if (closed == STELE_OK && !take_point(node, node->metadata, 0, STELE_METADATA_TOPIC_NAME, 0))
+    if (closed == STELE_OK && (node->point_count < 0 || !add_metadata_point(node)))
         closed = STELE_NO_MEMORY;
     err = err == STELE_OK ? closed : err;
     if (err == STELE_OK)
         err = stele_log_dirs_checkpoint(node->dirs, node->points, node->point_count);
     for (int i = 0; i < stele_log_dirs_count(node->dirs) && err == STELE_OK; i++) {
-        if (!stele_log_dirs_is_offline(node->dirs, i))
+        if (!stele_log_dirs_is_offline(node->dirs, i) && !node->has_failed_log[i])
             err = stele_log_dirs_mark_clean(node->dirs, i);
     }
     node->options.stopped(node->options.arg, err);
@@ -490,6 +556,7 @@ static void drain(struct stele_task *task)
     struct stele_node *node = STELE_CONTAINER_OF(task, struct stele_node, drain_task);
     node->refuses = true;
     stele_timer_cancel(node->wheel, &node->retain_timer);
+    stele_timer_cancel(node->wheel, &node->expire_timer);
     stele_session_stop_all(node);
     if (is_flushing(node) || !stele_list_is_empty(&node->sessions)) {
         node->data->ops->post(node->data, task); /* after what is under way has ended */
@@ -502,7 +569,11 @@ static void drain(struct stele_task *task)
         if (err == STELE_OK && !partition->is_named)
             err = stele_partition_metadata_write(node->data->vfs, stele_log_dir(partition->log), &partition->topic_id,
                                                  true);
-        node->stop_err = node->stop_err == STELE_OK ? err : node->stop_err;
+        /* A log that failed costs its own directory the marker, not the others. */
+        if (err != STELE_OK && partition->dir >= 0)
+            node->has_failed_log[partition->dir] = true;
+        if (err != STELE_OK && err != STELE_OFFLINE && node->stop_err == STELE_OK)
+            node->stop_err = err;
     }
     take_points(node);
     task->run = finish_stop;

@@ -27,7 +27,7 @@ struct stele_node_options {
     void *arg;
 };
 
-/* Exit codes of steled (documented in docs/operations.md). */
+/* Exit codes of steled (steled --help names them). */
 enum { STELE_EXIT_OK = 0, STELE_EXIT_FAILED = 1, STELE_EXIT_USAGE = 2, STELE_EXIT_DIR = 3, STELE_EXIT_STORAGE = 4 };
 
 STELE_MUST_CHECK enum stele_err stele_node_new(const struct stele_node_options *options, struct stele_node **out_node);

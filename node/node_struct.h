@@ -14,12 +14,15 @@
 
 #define STELE_METADATA_TOPIC_NAME "__cluster_metadata"
 
+enum { STELE_DIRS_MAX = 64, STELE_TABLE_SLOTS = 4096 };
+
 struct stele_topic {
     char *name;
     struct stele_uuid topic_id;
     int32_t partition_count;
     char **names, **values; /* its settings */
     int setting_count;
+    bool is_new; /* made in this run: its partitions lie nowhere yet */
 };
 
 /* What the metadata log says: the control shard's. */
@@ -32,13 +35,15 @@ struct stele_image {
 struct stele_partition {
     struct stele_node *node;
     struct stele_list link;
+    struct stele_partition *next_in_table;
     struct stele_uuid topic_id;
-    char *topic;
     int32_t number;
-    int dir;
-    struct stele_log *log;  /* NULL: offline */
-    bool is_named;          /* partition.metadata and the directory's name are synced */
-    struct stele_list acks; /* produces that wait for a sync, oldest first */
+    char *topic;
+    int dir;                        /* -1: on one that is offline */
+    struct stele_log *log;          /* NULL: offline */
+    struct stele_log_points points; /* of the checkpoints; they are kept while the log is offline */
+    bool is_named;                  /* partition.metadata and the directory's name are synced */
+    struct stele_list acks;         /* produces that wait for a sync, oldest first */
     struct stele_job flush_job;
     struct stele_log_flush *flush;
     enum stele_err flush_err;
@@ -90,6 +95,7 @@ struct stele_node {
     int32_t node_id, port;
     char host[256];
     uint32_t frame_bytes_max;
+    int64_t fetch_bytes_max;
 
     /* control shard */
     struct stele_log_dirs *dirs;
@@ -103,12 +109,14 @@ struct stele_node {
     struct stele_task task; /* of start, checkpoint and stop */
     bool is_task_busy;
     enum stele_err stop_err;
+    bool has_failed_log[STELE_DIRS_MAX]; /* such a directory gets no clean marker */
 
     /* data shard */
     struct stele_file_cache *cache;
     struct stele_timing_wheel *wheel;
     struct stele_list partitions, sessions, parked;
-    struct stele_timer retain_timer;
+    struct stele_partition *table[STELE_TABLE_SLOTS]; /* the partitions by topic id and number */
+    struct stele_timer retain_timer, expire_timer;
     bool refuses;
     struct stele_task drain_task;
 };
@@ -123,10 +131,13 @@ STELE_MUST_CHECK enum stele_err stele_metadata_open(struct stele_node *node, str
 STELE_MUST_CHECK enum stele_err stele_metadata_write(struct stele_node *node,
                                                      const struct stele_metadata_record *records, int count);
 
-/** Opens a partition's log; the partition exists also when its log does not open (log NULL). */
+/** Makes a partition and opens its log. A log that does not open, or `path` NULL (its directory is offline), gives a
+ * partition that is offline, with the reason in `error`. Errors: NO_MEMORY, INVALID_CONFIG. */
 STELE_MUST_CHECK enum stele_err stele_partition_open(struct stele_node *node, const struct stele_topic *topic,
                                                      const struct stele_found_log *found, const char *path,
                                                      struct stele_partition **out_partition, struct stele_error *error);
+/** Gives it to the data shard: list, table, file cache. */
+void stele_partition_adopt(struct stele_partition *partition);
 struct stele_partition *stele_partition_find(struct stele_node *node, const struct stele_uuid *topic_id,
                                              int32_t number);
 /** Appends one batch. With flush.before.ack, or before the first answer, the pending waits for a sync. */
@@ -138,7 +149,8 @@ void stele_partition_flush(struct stele_partition *partition);
 /** Decodes and handles; ends in stele_pending_done, now or later. */
 void stele_dispatch(struct stele_pending *pending);
 void stele_pending_done(struct stele_pending *pending);
-void stele_fetch_wake(struct stele_node *node);
+/** Something of this partition can be read: answers the parked fetches that have enough now. */
+void stele_fetch_wake(struct stele_partition *partition);
 /** Answers a parked fetch now. */
 void stele_fetch_finish(struct stele_pending *pending);
 /** On the control shard. */

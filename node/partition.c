@@ -1,5 +1,6 @@
 /* A log on the data shard: appends, the high watermark, syncs that all waiting produces share. */
 #include "base/check.h"
+#include "base/cursor.h"
 #include "node/node_struct.h"
 #include "node/settings.h"
 #include "storage/validate.h"
@@ -17,14 +18,30 @@ struct waiting_ack {
     int64_t end_offset;
 };
 
+static struct stele_partition **slot_of(struct stele_node *node, const struct stele_uuid *topic_id, int32_t number)
+{
+    /* An id is random: its bytes are a hash. */
+    uint64_t hash = (uint64_t)stele_get_i64(topic_id->bytes + 8) + (uint64_t)number;
+    return &node->table[hash % STELE_TABLE_SLOTS];
+}
+
 struct stele_partition *stele_partition_find(struct stele_node *node, const struct stele_uuid *topic_id, int32_t number)
 {
-    for (struct stele_list *at = node->partitions.next; at != &node->partitions; at = at->next) {
-        struct stele_partition *partition = STELE_CONTAINER_OF(at, struct stele_partition, link);
-        if (partition->number == number && stele_uuid_equal(&partition->topic_id, topic_id))
-            return partition;
-    }
-    return NULL;
+    struct stele_partition *partition = *slot_of(node, topic_id, number);
+    while (partition != NULL && (partition->number != number || !stele_uuid_equal(&partition->topic_id, topic_id)))
+        partition = partition->next_in_table;
+    return partition;
+}
+
+void stele_partition_adopt(struct stele_partition *partition)
+{
+    struct stele_node *node = partition->node;
+    struct stele_partition **slot = slot_of(node, &partition->topic_id, partition->number);
+    partition->next_in_table = *slot;
+    *slot = partition;
+    stele_list_push(&node->partitions, &partition->link);
+    if (partition->log != NULL)
+        stele_log_attach(partition->log, node->cache);
 }
 
 /* One node: everything written is replicated; with flush.before.ack what is synced is visible. */
@@ -33,7 +50,7 @@ static void advance(struct stele_partition *partition)
     struct stele_log *log = partition->log;
     bool needs_sync = stele_log_config(log)->flush_before_ack;
     stele_log_set_high_watermark(log, needs_sync ? stele_log_recovery_point(log) : stele_log_end_offset(log));
-    stele_fetch_wake(partition->node);
+    stele_fetch_wake(partition);
 }
 
 static void settle_acks(struct stele_partition *partition, enum stele_err err)
@@ -115,13 +132,42 @@ static void arm_flush(struct stele_partition *partition)
         stele_partition_flush(partition); /* no memory for a timer: sooner is fine */
 }
 
+static enum stele_err open_log(struct stele_partition *partition, const struct stele_topic *topic,
+                               const struct stele_found_log *found, const char *path, struct stele_error *error)
+{
+    struct stele_node *node = partition->node;
+    struct stele_settings *settings = NULL;
+    struct stele_recovery_report report;
+    char name[STELE_TOPIC_NAME_MAX + 16];
+    enum stele_err err =
+        stele_settings_overlay(node->options.settings, (const char *const *)topic->names,
+                               (const char *const *)topic->values, topic->setting_count, &settings, error);
+    if (err != STELE_OK || path == NULL) {
+        stele_settings_free(settings);
+        return err;
+    }
+    (void)snprintf(name, sizeof(name), "%s-%d", topic->name, found->partition);
+    struct stele_log_open open = {.env = node->data,
+                                  .dir = path,
+                                  .name = name,
+                                  .was_clean = found->was_clean,
+                                  .recovery_point = found->recovery_point,
+                                  .log_start_offset = found->log_start_offset,
+                                  .high_watermark = found->high_watermark};
+    stele_node_log_config(settings, &open.config);
+    stele_settings_free(settings);
+    err = stele_log_open(&open, &partition->log, &report, error);
+    if (err == STELE_OK || err == STELE_NO_MEMORY)
+        return err;
+    /* The others serve: this one is offline until somebody has looked at it. */
+    stele_trace(node->control, STELE_TRACE_LOG_FAILED, path, error->text, 0, 0, 0);
+    return STELE_OK;
+}
+
 enum stele_err stele_partition_open(struct stele_node *node, const struct stele_topic *topic,
                                     const struct stele_found_log *found, const char *path,
                                     struct stele_partition **out_partition, struct stele_error *error)
 {
-    char name[STELE_TOPIC_NAME_MAX + 16];
-    struct stele_settings *settings = NULL;
-    struct stele_recovery_report report;
     struct stele_partition *partition = stele_mem_alloc(node->mem, STELE_MEM_NODE, sizeof(*partition));
     if (partition == NULL)
         return STELE_NO_MEMORY;
@@ -130,27 +176,18 @@ enum stele_err stele_partition_open(struct stele_node *node, const struct stele_
     partition->number = found->partition;
     partition->dir = found->dir;
     partition->is_named = !stele_uuid_is_zero(&found->topic_id);
+    partition->points = (struct stele_log_points){.dir = found->dir,
+                                                  .partition = found->partition,
+                                                  .recovery_point = found->recovery_point,
+                                                  .log_start_offset = found->log_start_offset,
+                                                  .high_watermark = found->high_watermark,
+                                                  .first_segment_base = -1};
+    (void)snprintf(partition->points.topic, sizeof(partition->points.topic), "%s", topic->name);
     stele_list_init(&partition->link);
     stele_list_init(&partition->acks);
     stele_timer_init(&partition->flush_timer, flush_timer);
     partition->topic = stele_mem_string(node->mem, STELE_MEM_NODE, topic->name);
-    (void)snprintf(name, sizeof(name), "%s-%d", topic->name, found->partition);
-    enum stele_err err = partition->topic == NULL ? STELE_NO_MEMORY : STELE_OK;
-    if (err == STELE_OK)
-        err = stele_settings_overlay(node->options.settings, (const char *const *)topic->names,
-                                     (const char *const *)topic->values, topic->setting_count, &settings, error);
-    if (err == STELE_OK) {
-        struct stele_log_open open = {.env = node->data,
-                                      .dir = path,
-                                      .name = name,
-                                      .was_clean = found->was_clean,
-                                      .recovery_point = found->recovery_point,
-                                      .log_start_offset = found->log_start_offset,
-                                      .high_watermark = found->high_watermark};
-        stele_node_log_config(settings, &open.config);
-        err = stele_log_open(&open, &partition->log, &report, error);
-    }
-    stele_settings_free(settings);
+    enum stele_err err = partition->topic == NULL ? STELE_NO_MEMORY : open_log(partition, topic, found, path, error);
     if (err != STELE_OK) {
         stele_partition_free(partition);
         return err;

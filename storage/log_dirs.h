@@ -75,8 +75,8 @@ struct stele_log_points {
     int dir;
     char topic[STELE_TOPIC_NAME_MAX + 1];
     int32_t partition;
-    int64_t recovery_point, log_start_offset, high_watermark;
-    int64_t first_segment_base; /* log start is written only when above it */
+    int64_t recovery_point, log_start_offset, high_watermark; /* high watermark -1: none is known or written */
+    int64_t first_segment_base;                               /* log start is written only when above it */
 };
 /** Writes the three checkpoints of every live directory (job); points of no partition (a high watermark of -1) are left
  * out. A failure takes that directory offline, but for a full disk or lack of memory; the others are written. Returns
