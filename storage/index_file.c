@@ -231,7 +231,7 @@ enum stele_err stele_index_activate(struct stele_index *index)
     return STELE_OK;
 }
 
-enum stele_err stele_index__keep(struct stele_index *index, int64_t count)
+static enum stele_err keep(struct stele_index *index, int64_t count)
 {
     enum stele_err err = stele_index_activate(index);
     if (err != STELE_OK)
@@ -343,4 +343,26 @@ int64_t stele_index__search(const struct stele_index *index, const uint8_t *entr
     if (key(index, entries) > target)
         return -1;
     return search_between(index, entries, key, (int64_t[]){0, warm, target}, inout_compared);
+}
+
+enum stele_err stele_index__entry(struct stele_index *index, int64_t at, const uint8_t **out_entry)
+{
+    const uint8_t *entries = NULL;
+    enum stele_err err = stele_index__entries(index, &entries);
+    if (err != STELE_OK)
+        return err;
+    if (at < 0 || at >= index->count)
+        return STELE_END;
+    *out_entry = entries + at * index->entry_bytes;
+    return STELE_OK;
+}
+
+enum stele_err stele_index__keep_below(struct stele_index *index, stele_index_key key, int64_t bound)
+{
+    const uint8_t *entries = NULL;
+    int64_t compared = 0;
+    enum stele_err err = stele_index__entries(index, &entries);
+    if (err != STELE_OK)
+        return err;
+    return keep(index, stele_index__search(index, entries, key, bound - 1, &compared) + 1);
 }

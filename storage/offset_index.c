@@ -71,22 +71,14 @@ enum stele_err stele_offset_index_at_pos(struct stele_index *index, int64_t pos,
 
 enum stele_err stele_offset_index_entry(struct stele_index *index, int64_t at, struct stele_offset_entry *out_entry)
 {
-    const uint8_t *entries = NULL;
-    enum stele_err err = stele_index__entries(index, &entries);
-    if (err != STELE_OK)
-        return err;
-    if (at < 0 || at >= index->count)
-        return STELE_END;
-    *out_entry = decode(index, entries + at * index->entry_bytes);
-    return STELE_OK;
+    const uint8_t *entry = NULL;
+    enum stele_err err = stele_index__entry(index, at, &entry);
+    if (err == STELE_OK)
+        *out_entry = decode(index, entry);
+    return err;
 }
 
 enum stele_err stele_offset_index_truncate(struct stele_index *index, int64_t offset)
 {
-    const uint8_t *entries = NULL;
-    int64_t compared = 0;
-    enum stele_err err = stele_index__entries(index, &entries);
-    if (err != STELE_OK)
-        return err;
-    return stele_index__keep(index, stele_index__search(index, entries, offset_key, offset - 1, &compared) + 1);
+    return stele_index__keep_below(index, offset_key, offset);
 }
