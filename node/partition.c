@@ -1,277 +1,504 @@
-/* A log on the data shard: appends, the high watermark, syncs that all waiting produces share. */
+#include "node/partition.h"
+
 #include "base/check.h"
-#include "base/cursor.h"
 #include "node/node_struct.h"
-#include "node/settings.h"
-#include "storage/validate.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { LEADER_EPOCH = 0 };
-
-/* A produced batch that waits for a sync; lives in its pending's arena. */
-struct waiting_ack {
-    struct stele_list link;
-    struct stele_pending *pending;
-    struct stele_produce_result *result;
-    int64_t end_offset;
+enum {
+    COLD_BYTES_MAX = 16 << 20,   /* being read in at the same time by one shard */
+    COLD_STEP_BYTES = 256 << 10, /* a job's scratch */
 };
 
-static struct stele_partition **slot_of(struct stele_node *node, const struct stele_uuid *topic_id, int32_t number)
+static struct stele_produce_op *produce_of(struct stele_op *op)
 {
-    /* An id is random: its bytes are a hash. */
-    uint64_t hash = (uint64_t)stele_get_i64(topic_id->bytes + 8) + (uint64_t)number;
-    return &node->table[hash % STELE_TABLE_SLOTS];
+    return STELE_CONTAINER_OF(op, struct stele_produce_op, op);
 }
 
-struct stele_partition *stele_partition_find(struct stele_node *node, const struct stele_uuid *topic_id, int32_t number)
+static struct stele_read_op *read_of(struct stele_op *op)
 {
-    struct stele_partition *partition = *slot_of(node, topic_id, number);
-    while (partition != NULL && (partition->number != number || !stele_uuid_equal(&partition->topic_id, topic_id)))
-        partition = partition->next_in_table;
-    return partition;
+    return STELE_CONTAINER_OF(op, struct stele_read_op, op);
 }
 
-void stele_partition_adopt(struct stele_partition *partition)
+static struct stele_op *op_at(struct stele_list *link)
 {
-    struct stele_node *node = partition->node;
-    struct stele_partition **slot = slot_of(node, &partition->topic_id, partition->number);
-    partition->next_in_table = *slot;
-    *slot = partition;
-    stele_list_push(&node->partitions, &partition->link);
-    if (partition->log != NULL)
-        stele_log_attach(partition->log, node->cache);
+    return STELE_CONTAINER_OF(link, struct stele_op, link);
 }
 
-/* One node: everything written is replicated; with flush.before.ack what is synced is visible. */
-static void advance(struct stele_partition *partition)
+static struct stele_dir_state *dir_state(struct stele_partition *partition)
 {
-    struct stele_log *log = partition->log;
-    bool needs_sync = stele_log_config(log)->flush_before_ack;
-    stele_log_set_high_watermark(log, needs_sync ? stele_log_recovery_point(log) : stele_log_end_offset(log));
-    stele_fetch_wake(partition);
+    return &partition->shard->node->dirs[partition->dir];
 }
 
-static void settle_acks(struct stele_partition *partition, enum stele_err err)
+static void op_home(struct stele_task *task)
+{
+    struct stele_op *op = STELE_CONTAINER_OF(task, struct stele_op, task);
+    op->done(op);
+}
+
+static void op_finish(struct stele_op *op, enum stele_err err)
+{
+    op->err = err;
+    op->task.run = op_home;
+    stele_shard_send(op->shard, op->home, &op->task);
+}
+
+static enum stele_err state_error(const struct stele_partition *partition)
+{
+    switch (partition->state) {
+    case STELE_PARTITION_OPENING:
+        return STELE_LEADER_NOT_AVAILABLE;
+    case STELE_PARTITION_OPEN:
+        return STELE_OK;
+    case STELE_PARTITION_OFFLINE:
+        return STELE_KAFKA_STORAGE_ERROR;
+    case STELE_PARTITION_CLOSED:
+        return STELE_NOT_LEADER_OR_FOLLOWER;
+    }
+    return STELE_UNKNOWN_SERVER_ERROR;
+}
+
+static enum stele_err check_epoch(const struct stele_op *op, const struct stele_partition *partition)
+{
+    if (op->leader_epoch < 0 || op->leader_epoch == partition->leader_epoch)
+        return STELE_OK;
+    return op->leader_epoch < partition->leader_epoch ? STELE_FENCED_LEADER_EPOCH : STELE_UNKNOWN_LEADER_EPOCH;
+}
+
+static void op_arrived(struct stele_task *task)
+{
+    struct stele_op *op = STELE_CONTAINER_OF(task, struct stele_op, task);
+    struct stele_partition_key key = {.topic_id = op->topic_id, .number = op->number};
+    struct stele_partition *partition = stele_partition_find(op->shard, &key);
+    if (partition == NULL) {
+        op_finish(op, STELE_UNKNOWN_TOPIC_ID);
+        return;
+    }
+    op->partition = partition;
+    enum stele_err err = state_error(partition);
+    if (err == STELE_OK)
+        err = check_epoch(op, partition);
+    if (err != STELE_OK)
+        op_finish(op, err);
+    else
+        op->run(op);
+}
+
+void stele_op_submit(struct stele_op *op)
+{
+    op->shard = stele_shard_of(op->home->node, &op->topic_id, op->number);
+    op->partition = NULL;
+    op->current_leader_id = -1;
+    op->current_leader_epoch = -1;
+    stele_list_init(&op->link);
+    op->task.run = op_arrived;
+    stele_shard_send(op->home, op->shard, &op->task);
+}
+
+/* Acknowledgements and the high watermark. */
+
+static bool is_durable(const struct stele_partition *partition, const struct stele_produce_op *produce)
+{
+    if (!partition->is_named)
+        return false;
+    return !stele_log_config(partition->log)->flush_before_ack ||
+           stele_log_recovery_point(partition->log) > produce->appended.last_offset;
+}
+
+static void count_visible(struct stele_partition *partition, int64_t high_watermark)
+{
+    for (struct stele_list *at = partition->acks.next; at != &partition->acks; at = at->next) {
+        struct stele_produce_op *produce = produce_of(op_at(at));
+        if (produce->is_visible || produce->appended.is_duplicate || produce->appended.last_offset >= high_watermark)
+            continue;
+        produce->is_visible = true;
+        partition->visible_bytes += (int64_t)produce->validated.bytes;
+    }
+}
+
+static void answer_durable(struct stele_partition *partition)
 {
     while (!stele_list_is_empty(&partition->acks)) {
-        struct waiting_ack *ack = STELE_CONTAINER_OF(partition->acks.next, struct waiting_ack, link);
-        if (err == STELE_OK && ack->end_offset > stele_log_recovery_point(partition->log))
-            break;
-        stele_list_remove(&ack->link);
-        if (err == STELE_OK) {
-            ack->result->durability = STELE_DURABILITY_SYNCED;
-        } else {
-            ack->result->err = STELE_KAFKA_STORAGE_ERROR;
-            ack->result->base_offset = -1;
+        struct stele_op *op = op_at(partition->acks.next);
+        struct stele_produce_op *produce = produce_of(op);
+        if (!is_durable(partition, produce))
+            return;
+        stele_list_remove(&op->link);
+        produce->log_start_offset = stele_log_start_offset(partition->log);
+        produce->durability = stele_log_recovery_point(partition->log) > produce->appended.last_offset
+                                  ? STELE_DURABILITY_SYNCED
+                                  : STELE_DURABILITY_WRITTEN;
+        op_finish(op, STELE_OK);
+    }
+}
+
+/* Always as a message: who waits is not called from the middle of an append. */
+static void wake_read(struct stele_read_op *read)
+{
+    stele_list_remove(&read->op.link);
+    read->is_parked = false;
+    read->op.err = STELE_OK;
+    read->op.task.run = op_home;
+    read->op.home->env->ops->post(read->op.home->env, &read->op.task);
+}
+
+static void wake_reads(struct stele_partition *partition)
+{
+    struct stele_list *at = partition->reads.next;
+    while (at != &partition->reads) {
+        struct stele_read_op *read = read_of(op_at(at));
+        at = at->next;
+        if (partition->state != STELE_PARTITION_OPEN || partition->visible_bytes >= read->wake_at_bytes)
+            wake_read(read);
+    }
+}
+
+void stele_partition__advance(struct stele_partition *partition)
+{
+    if (partition->state != STELE_PARTITION_OPEN)
+        return;
+    struct stele_log *log = partition->log;
+    bool is_synced_first = stele_log_config(log)->flush_before_ack;
+    int64_t target = is_synced_first ? stele_log_recovery_point(log) : stele_log_end_offset(log);
+    if (target > stele_log_high_watermark(log)) {
+        stele_log_set_high_watermark(log, target);
+        partition->shard->is_changed = true;
+    }
+    count_visible(partition, stele_log_high_watermark(log));
+    answer_durable(partition);
+    if (is_synced_first && stele_log_recovery_point(log) < stele_log_end_offset(log))
+        stele_partition__flush(partition);
+    wake_reads(partition);
+}
+
+void stele_partition_fail(struct stele_partition *partition)
+{
+    if (partition->state == STELE_PARTITION_OFFLINE || partition->state == STELE_PARTITION_CLOSED)
+        return;
+    partition->state = STELE_PARTITION_OFFLINE;
+    dir_state(partition)->has_failed_log = true;
+    stele_timer_cancel(partition->shard->wheel, &partition->flush_timer);
+    stele_timer_cancel(partition->shard->wheel, &partition->unlink_timer);
+    while (!stele_list_is_empty(&partition->acks)) {
+        struct stele_op *op = op_at(partition->acks.next);
+        stele_list_remove(&op->link);
+        op_finish(op, STELE_KAFKA_STORAGE_ERROR);
+    }
+    wake_reads(partition);
+}
+
+/* Produce. */
+
+static void set_message(struct stele_produce_op *produce, const char *text)
+{
+    /* Without memory the error goes out without its sentence. */
+    if (produce->message == NULL && text[0] != 0)
+        produce->message = stele_mem_string(produce->op.shard->env->mem, STELE_MEM_REQUEST, text);
+}
+
+static void refuse_full(struct stele_produce_op *produce)
+{
+    struct stele_error error;
+    struct stele_node *node = produce->op.shard->node;
+    (void)stele_error_set(&error, STELE_NO_SPACE,
+                          "the disk under %s is full or has less than log.dir.reserve.bytes (%lld) free: make room, "
+                          "the node goes on by itself",
+                          produce->op.partition->name, (long long)node->limits.reserve_bytes);
+    set_message(produce, error.text);
+    op_finish(&produce->op, STELE_NO_SPACE);
+}
+
+static void validate_work(struct stele_job *job)
+{
+    struct stele_produce_op *produce = STELE_CONTAINER_OF(job, struct stele_produce_op, job);
+    produce->validate_err = stele_validate(job->env->mem, &produce->config, produce->bytes, produce->count,
+                                           stele_env_wall_ms(job->env), &produce->validated, &produce->error);
+}
+
+static void append(struct stele_partition *partition, struct stele_produce_op *produce)
+{
+    struct stele_buf *rebuilt = produce->validated.rebuilt;
+    struct stele_append in = {.bytes = rebuilt != NULL ? rebuilt->bytes : produce->bytes,
+                              .count = produce->validated.bytes,
+                              .origin = STELE_ORIGIN_CLIENT,
+                              .leader_epoch = partition->leader_epoch};
+    enum stele_err err = stele_log_append(partition->log, &in, &produce->appended);
+    stele_buf_unref(rebuilt);
+    produce->validated.rebuilt = NULL;
+    if (err == STELE_NO_SPACE) {
+        dir_state(partition)->is_full = true;
+        refuse_full(produce);
+        return;
+    }
+    if (err != STELE_OK) {
+        if (err == STELE_RECORD_LIST_TOO_LARGE) {
+            struct stele_error error;
+            (void)stele_error_set(&error, err, "the batch of %zu bytes is larger than segment.bytes (%lld)", in.count,
+                                  (long long)stele_log_config(partition->log)->segment_bytes);
+            set_message(produce, error.text);
         }
-        if (--ack->pending->waits == 0)
-            stele_pending_done(ack->pending);
-    }
-}
-
-static void flush_work(struct stele_job *job)
-{
-    struct stele_partition *partition = STELE_CONTAINER_OF(job, struct stele_partition, flush_job);
-    struct stele_vfs *vfs = partition->node->data->vfs;
-    partition->flush_err = stele_log_flush_run(partition->flush);
-    /* A new partition's names are synced before its first acknowledged sync rests on them. */
-    if (partition->flush_err == STELE_OK && !partition->is_named) {
-        partition->flush_err =
-            stele_partition_metadata_write(vfs, stele_log_dir(partition->log), &partition->topic_id, true);
-        if (partition->flush_err == STELE_OK)
-            partition->flush_err = vfs->ops->sync_dir(vfs, stele_log_dirs_path(partition->node->dirs, partition->dir));
-    }
-}
-
-static void flush_done(struct stele_job *job)
-{
-    struct stele_partition *partition = STELE_CONTAINER_OF(job, struct stele_partition, flush_job);
-    stele_log_flush_end(partition->log, partition->flush, partition->flush_err);
-    partition->flush = NULL;
-    partition->is_flushing = false;
-    partition->is_named = partition->is_named || partition->flush_err == STELE_OK;
-    if (partition->flush_err == STELE_OK)
-        advance(partition);
-    settle_acks(partition, partition->flush_err);
-    if (partition->wants_flush && partition->flush_err == STELE_OK)
-        stele_partition_flush(partition);
-}
-
-void stele_partition_flush(struct stele_partition *partition)
-{
-    if (partition->log == NULL || stele_log_is_failed(partition->log))
-        return;
-    if (partition->is_flushing) {
-        partition->wants_flush = true;
+        op_finish(&produce->op, err);
+        if (stele_log_is_failed(partition->log))
+            stele_partition_fail(partition);
         return;
     }
-    partition->wants_flush = false;
-    enum stele_err err = stele_log_flush_begin(partition->log, &partition->flush);
+    dir_state(partition)->is_written = true;
+    partition->shard->is_changed = true;
+    stele_list_push(&partition->acks, &produce->op.link);
+    if (produce->appended.wants_flush)
+        stele_partition__flush(partition);
+    stele_partition__advance(partition);
+    stele_partition__arm_flush(partition);
+}
+
+static void produce_now(struct stele_partition *partition, struct stele_produce_op *produce)
+{
+    if (partition->state != STELE_PARTITION_OPEN) {
+        stele_buf_unref(produce->validated.rebuilt);
+        produce->validated.rebuilt = NULL;
+        op_finish(&produce->op, state_error(partition));
+        return;
+    }
+    if (!produce->is_validated) {
+        struct stele_env *env = partition->shard->env;
+        produce->is_validated = true;
+        produce->error.text[0] = 0;
+        produce->validate_err =
+            stele_validate(env->mem, stele_log_config(partition->log), produce->bytes, produce->count,
+                           stele_env_wall_ms(env), &produce->validated, &produce->error);
+    }
+    if (produce->validate_err != STELE_OK) {
+        set_message(produce, produce->error.text);
+        op_finish(&produce->op, produce->validate_err);
+        return;
+    }
+    append(partition, produce);
+}
+
+static void read_now(struct stele_partition *partition, struct stele_read_op *read);
+
+/* Runs what is at the head of the queue until a produce is met that is still validated. */
+static void drain(struct stele_partition *partition)
+{
+    while (!stele_list_is_empty(&partition->queue)) {
+        struct stele_op *op = op_at(partition->queue.next);
+        if (op->run == stele_partition_produce && produce_of(op)->is_validating)
+            return;
+        stele_list_remove(&op->link);
+        if (op->run == stele_partition_produce)
+            produce_now(partition, produce_of(op));
+        else
+            read_now(partition, read_of(op));
+    }
+}
+
+static void validate_done(struct stele_job *job)
+{
+    struct stele_produce_op *produce = STELE_CONTAINER_OF(job, struct stele_produce_op, job);
+    struct stele_partition *partition = produce->op.partition;
+    produce->is_validating = false;
+    produce->is_validated = true;
+    if (produce->validate_err != STELE_OK)
+        produce->validated.rebuilt = NULL;
+    drain(partition);
+    stele_partition__job_done(partition);
+}
+
+void stele_partition_produce(struct stele_op *op)
+{
+    struct stele_produce_op *produce = produce_of(op);
+    struct stele_partition *partition = op->partition;
+    if (dir_state(partition)->is_full) {
+        refuse_full(produce);
+        return;
+    }
+    if (produce->acks < -1 || produce->acks > 1) {
+        op_finish(op, STELE_INVALID_REQUIRED_ACKS);
+        return;
+    }
+    /* There is one replica until there is replication. */
+    if (produce->acks == -1 && stele_log_config(partition->log)->min_insync_replicas > 1) {
+        op_finish(op, STELE_NOT_ENOUGH_REPLICAS);
+        return;
+    }
+    stele_list_push(&partition->queue, &op->link);
+    if (stele_validate_is_long(produce->bytes, produce->count)) {
+        produce->config = *stele_log_config(partition->log);
+        produce->error.text[0] = 0;
+        produce->is_validating = true;
+        produce->job = (struct stele_job){.work = validate_work, .done = validate_done};
+        partition->job_count++;
+        partition->shard->env->ops->job(partition->shard->env, &produce->job);
+    }
+    drain(partition);
+}
+
+/* Read. */
+
+static void warm_work(struct stele_job *job)
+{
+    struct stele_read_op *read = STELE_CONTAINER_OF(job, struct stele_read_op, job);
+    uint8_t *scratch = stele_mem_raw(job->env->mem, STELE_MEM_REQUEST, COLD_STEP_BYTES);
+    int64_t pos = read->slice.pos, end = pos + (int64_t)read->slice.bytes;
+    read->job_err = STELE_OK;
+    if (scratch == NULL)
+        return; /* the range is sent as it is, at the loop's cost */
+    while (pos < end && read->job_err == STELE_OK) {
+        size_t count = (size_t)stele_min_i64(end - pos, COLD_STEP_BYTES);
+        read->job_err = stele_file_read(read->file, scratch, count, pos);
+        pos += (int64_t)count;
+    }
+    stele_mem_free(job->env->mem, scratch);
+}
+
+static void start_cold(struct stele_shard *shard);
+
+static void warm_done(struct stele_job *job)
+{
+    struct stele_read_op *read = STELE_CONTAINER_OF(job, struct stele_read_op, job);
+    struct stele_partition *partition = read->op.partition;
+    struct stele_shard *shard = partition->shard;
+    shard->cold_bytes -= (int64_t)read->slice.bytes;
+    enum stele_err err = read->job_err;
     if (err != STELE_OK) {
-        settle_acks(partition, err);
+        stele_trace(shard->env, STELE_TRACE_LOG_DAMAGED, partition->name, stele_err_text(err), read->offset,
+                    read->slice.pos, 0);
+        stele_slice_release(&read->slice);
+        err = STELE_KAFKA_STORAGE_ERROR;
+    }
+    op_finish(&read->op, err);
+    start_cold(shard);
+    stele_partition__job_done(partition);
+}
+
+static void start_cold(struct stele_shard *shard)
+{
+    while (!stele_list_is_empty(&shard->cold)) {
+        struct stele_read_op *read = read_of(op_at(shard->cold.next));
+        int64_t bytes = (int64_t)read->slice.bytes;
+        if (shard->cold_bytes > 0 && shard->cold_bytes + bytes > COLD_BYTES_MAX)
+            return;
+        stele_list_remove(&read->op.link);
+        shard->cold_bytes += bytes;
+        read->job = (struct stele_job){.work = warm_work, .done = warm_done};
+        shard->env->ops->job(shard->env, &read->job);
+    }
+}
+
+static enum stele_err read_log(struct stele_partition *partition, struct stele_read_op *read)
+{
+    struct stele_log *log = partition->log;
+    read->high_watermark = stele_log_high_watermark(log);
+    read->last_stable_offset = stele_log_last_stable_offset(log);
+    read->log_start_offset = stele_log_start_offset(log);
+    read->seen_bytes = partition->visible_bytes;
+    struct stele_read in = {.offset = read->offset,
+                            .bound = read->isolation == STELE_READ_COMMITTED ? read->last_stable_offset
+                                                                             : read->high_watermark,
+                            .max_bytes = read->max_bytes,
+                            .min_one = true};
+    enum stele_err err = stele_log_read(log, &in, &read->slice);
+    if (err == STELE_OK && read->isolation == STELE_READ_COMMITTED && read->slice.bytes > 0)
+        err = stele_log_aborted(log, read->offset, &read->slice, &read->aborted, &read->aborted_count);
+    if (err == STELE_OK && read->slice.file != NULL)
+        read->file = stele_cached_file_send(read->slice.file)->file; /* pinned: open until released */
+    return err;
+}
+
+static void read_now(struct stele_partition *partition, struct stele_read_op *read)
+{
+    read->slice = (struct stele_slice){.file = NULL};
+    read->file = NULL;
+    if (partition->state != STELE_PARTITION_OPEN) {
+        op_finish(&read->op, state_error(partition));
         return;
     }
-    partition->is_flushing = true;
-    partition->flush_job = (struct stele_job){.work = flush_work, .done = flush_done, .lane = partition};
-    partition->node->data->ops->job(partition->node->data, &partition->flush_job);
-}
-
-static void flush_timer(struct stele_timer *timer)
-{
-    stele_partition_flush(STELE_CONTAINER_OF(timer, struct stele_partition, flush_timer));
-}
-
-static void arm_flush(struct stele_partition *partition)
-{
-    int64_t due = stele_log_flush_due(partition->log);
-    if (due == INT64_MAX || stele_timer_is_armed(&partition->flush_timer))
-        return;
-    if (stele_timer_arm(partition->node->wheel, &partition->flush_timer, due) != STELE_OK)
-        stele_partition_flush(partition); /* no memory for a timer: sooner is fine */
-}
-
-static enum stele_err open_log(struct stele_partition *partition, const struct stele_topic *topic,
-                               const struct stele_found_log *found, const char *path, struct stele_error *error)
-{
-    struct stele_node *node = partition->node;
-    struct stele_settings *settings = NULL;
-    struct stele_recovery_report report;
-    char name[STELE_TOPIC_NAME_MAX + 16];
-    enum stele_err err =
-        stele_settings_overlay(node->options.settings, (const char *const *)topic->names,
-                               (const char *const *)topic->values, topic->setting_count, &settings, error);
-    if (err != STELE_OK || path == NULL) {
-        stele_settings_free(settings);
-        return err;
-    }
-    (void)snprintf(name, sizeof(name), "%s-%d", topic->name, found->partition);
-    struct stele_log_open open = {.env = node->data,
-                                  .dir = path,
-                                  .name = name,
-                                  .was_clean = found->was_clean,
-                                  .recovery_point = found->recovery_point,
-                                  .log_start_offset = found->log_start_offset,
-                                  .high_watermark = found->high_watermark};
-    stele_node_log_config(settings, &open.config);
-    stele_settings_free(settings);
-    err = stele_log_open(&open, &partition->log, &report, error);
-    if (err == STELE_OK || err == STELE_NO_MEMORY)
-        return err;
-    /* The others serve: this one is offline until somebody has looked at it. */
-    stele_trace(node->control, STELE_TRACE_LOG_FAILED, path, error->text, 0, 0, 0);
-    return STELE_OK;
-}
-
-enum stele_err stele_partition_open(struct stele_node *node, const struct stele_topic *topic,
-                                    const struct stele_found_log *found, const char *path,
-                                    struct stele_partition **out_partition, struct stele_error *error)
-{
-    struct stele_partition *partition = stele_mem_alloc(node->mem, STELE_MEM_NODE, sizeof(*partition));
-    if (partition == NULL)
-        return STELE_NO_MEMORY;
-    partition->node = node;
-    partition->topic_id = topic->topic_id;
-    partition->number = found->partition;
-    partition->dir = found->dir;
-    partition->is_named = !stele_uuid_is_zero(&found->topic_id);
-    partition->points = (struct stele_log_points){.dir = found->dir,
-                                                  .partition = found->partition,
-                                                  .recovery_point = found->recovery_point,
-                                                  .log_start_offset = found->log_start_offset,
-                                                  .high_watermark = found->high_watermark,
-                                                  .first_segment_base = -1};
-    (void)snprintf(partition->points.topic, sizeof(partition->points.topic), "%s", topic->name);
-    stele_list_init(&partition->link);
-    stele_list_init(&partition->acks);
-    stele_timer_init(&partition->flush_timer, flush_timer);
-    partition->topic = stele_mem_string(node->mem, STELE_MEM_NODE, topic->name);
-    enum stele_err err = partition->topic == NULL ? STELE_NO_MEMORY : open_log(partition, topic, found, path, error);
-    if (err != STELE_OK) {
-        stele_partition_free(partition);
-        return err;
-    }
-    *out_partition = partition;
-    return STELE_OK;
-}
-
-void stele_partition_free(struct stele_partition *partition)
-{
-    if (partition == NULL)
-        return;
-    struct stele_node *node = partition->node;
-    stele_list_remove(&partition->link);
-    if (node->wheel != NULL)
-        stele_timer_cancel(node->wheel, &partition->flush_timer);
-    stele_log_free(partition->log);
-    stele_mem_free(node->mem, partition->topic);
-    stele_mem_free(node->mem, partition);
-}
-
-static void refuse(struct stele_pending *pending, struct stele_produce_result *out, enum stele_err err,
-                   const char *text)
-{
-    out->err = err;
-    out->base_offset = -1;
-    out->message = stele_arena_string(&pending->arena, text, strlen(text));
-    if (out->message == NULL)
-        out->message = "";
-}
-
-static void wait_for_sync(struct stele_partition *partition, struct stele_pending *pending,
-                          struct stele_produce_result *out)
-{
-    struct waiting_ack *ack = stele_arena_alloc(&pending->arena, sizeof(*ack));
-    if (ack == NULL) {
-        refuse(pending, out, STELE_NO_MEMORY, "out of memory after the record was written");
+    enum stele_err err = read_log(partition, read);
+    if (err != STELE_OK)
+        stele_slice_release(&read->slice);
+    if (stele_log_is_failed(partition->log))
+        stele_partition_fail(partition);
+    if (err != STELE_OK || read->slice.bytes == 0) {
+        op_finish(&read->op, err);
         return;
     }
-    *ack = (struct waiting_ack){.pending = pending, .result = out, .end_offset = stele_log_end_offset(partition->log)};
-    stele_list_init(&ack->link);
-    stele_list_push(&partition->acks, &ack->link);
-    pending->waits++;
-    stele_partition_flush(partition);
+    struct stele_vfs *vfs = partition->shard->env->vfs;
+    if (vfs->ops->resident(read->file, read->slice.pos, (int64_t)read->slice.bytes) == STELE_RESIDENT_YES) {
+        op_finish(&read->op, STELE_OK);
+        return;
+    }
+    partition->job_count++;
+    stele_list_push(&partition->shard->cold, &read->op.link);
+    start_cold(partition->shard);
 }
 
-void stele_partition_produce(struct stele_partition *partition, struct stele_pending *pending, uint8_t *bytes,
-                             size_t count, struct stele_produce_result *out)
+void stele_partition_read(struct stele_op *op)
 {
-    struct stele_node *node = partition->node;
-    struct stele_validated validated = {.rebuilt = NULL};
-    struct stele_appended appended;
-    struct stele_error error = {.text = ""};
-    if (partition->log == NULL || stele_log_is_failed(partition->log)) {
-        refuse(pending, out, STELE_KAFKA_STORAGE_ERROR, "the partition is offline after a failure of its disk");
-        return;
+    struct stele_partition *partition = op->partition;
+    for (struct stele_list *at = partition->queue.next; at != &partition->queue; at = at->next) {
+        if (op_at(at)->origin == op->origin) {
+            stele_list_push(&partition->queue, &op->link);
+            return;
+        }
     }
-    if (stele_log_dirs_is_full(node->dirs, partition->dir)) {
-        refuse(pending, out, STELE_KAFKA_STORAGE_ERROR, "the disk is down to log.dir.reserve.bytes; free some space");
-        return;
+    read_now(partition, read_of(op));
+}
+
+static void park_arrived(struct stele_task *task)
+{
+    struct stele_read_op *read = STELE_CONTAINER_OF(task, struct stele_read_op, op.task);
+    struct stele_partition *partition = read->op.partition;
+    stele_slice_release(&read->slice);
+    stele_list_push(&partition->reads, &read->op.link);
+    read->is_parked = true;
+    if (partition->state != STELE_PARTITION_OPEN || partition->visible_bytes >= read->wake_at_bytes)
+        wake_read(read);
+}
+
+void stele_partition_park(struct stele_read_op *read)
+{
+    read->op.task.run = park_arrived;
+    stele_shard_send(read->op.home, read->op.shard, &read->op.task);
+}
+
+static void unpark_home(struct stele_task *task)
+{
+    struct stele_read_op *read = STELE_CONTAINER_OF(task, struct stele_read_op, cancel_task);
+    read->cancelled(read);
+}
+
+static void unpark_arrived(struct stele_task *task)
+{
+    struct stele_read_op *read = STELE_CONTAINER_OF(task, struct stele_read_op, cancel_task);
+    if (read->is_parked) {
+        stele_list_remove(&read->op.link);
+        read->is_parked = false;
     }
-    const struct stele_log_config *config = stele_log_config(partition->log);
-    enum stele_err err =
-        stele_validate(node->mem, config, bytes, count, stele_env_wall_ms(node->data), &validated, &error);
-    if (err == STELE_OK) {
-        struct stele_append append = {.bytes = validated.rebuilt == NULL ? bytes : validated.rebuilt->bytes,
-                                      .count = validated.bytes,
-                                      .origin = STELE_ORIGIN_CLIENT,
-                                      .leader_epoch = LEADER_EPOCH};
-        err = stele_log_append(partition->log, &append, &appended);
-        stele_buf_unref(validated.rebuilt);
-    }
-    if (err != STELE_OK) {
-        refuse(pending, out, err, error.text[0] == 0 ? stele_err_text(err) : error.text);
-        return;
-    }
-    out->base_offset = appended.first_offset;
-    out->log_append_time_ms = appended.log_append_time_ms;
-    out->log_start_offset = stele_log_start_offset(partition->log);
-    out->durability = STELE_DURABILITY_WRITTEN;
-    if (config->flush_before_ack && !appended.is_duplicate)
-        wait_for_sync(partition, pending, out);
-    else if (appended.wants_flush)
-        stele_partition_flush(partition);
-    advance(partition);
-    arm_flush(partition);
+    task->run = unpark_home;
+    read->op.home->env->ops->post(read->op.home->env, task);
+}
+
+void stele_partition_unpark(struct stele_read_op *read)
+{
+    read->cancel_task.run = unpark_arrived;
+    stele_shard_send(read->op.home, read->op.shard, &read->cancel_task);
+}
+
+/* List offsets. */
+
+void stele_partition_list(struct stele_op *op)
+{
+    struct stele_list_op *list = STELE_CONTAINER_OF(op, struct stele_list_op, op);
+    struct stele_log *log = op->partition->log;
+    int64_t bound =
+        list->isolation == STELE_READ_COMMITTED ? stele_log_last_stable_offset(log) : stele_log_high_watermark(log);
+    enum stele_err err = stele_log_offset_at(log, list->timestamp, &list->found);
+    if (err == STELE_OK && list->timestamp == STELE_TIME_LATEST)
+        list->found.offset = bound;
+    else if (err == STELE_OK && list->timestamp != STELE_TIME_EARLIEST && list->found.offset >= bound)
+        list->found = (struct stele_time_offset){.offset = -1, .timestamp = -1, .leader_epoch = -1};
+    if (stele_log_is_failed(log))
+        stele_partition_fail(op->partition);
+    op_finish(op, err);
 }

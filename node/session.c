@@ -1,283 +1,412 @@
-/* One connection: frames in, answers out in the order of the requests. A frame's bytes go from the socket into one
- * buffer, where records stay until they are written to their segment. */
+/* Invariants
+ *  1. Answers leave in the order of their requests: only the head of `calls` is ever sent.
+ *  2. A frame's memory is taken after its lengths were checked against the limits.
+ *  3. `refs` counts the connection, every call and every caller on the stack; the last one frees.
+ * States: reading (paused == 0) <-> paused, -> cut (nothing is read any more) -> closed (conn == NULL). */
+#include "node/session.h"
+
 #include "base/check.h"
 #include "node/node_struct.h"
-#include "proto/frame.h"
 
 #include <string.h>
 
-enum { CALLS_MAX = 32, ARENA_BYTES_MAX = 64 << 20, SLICES_MAX = 1024 };
+enum {
+    CALLS_MAX = 64,                  /* without an answer, of one connection */
+    CALL_BYTES_MAX = 32 << 20,       /* of their frames; a larger one is taken alone */
+    QUEUED_BYTES_MAX = 8 << 20,      /* that the peer has not taken, before no more is read */
+    MEMORY_RETRY_MS = 10,            /* until memory is looked at again */
+    MEMORY_PERCENT_MAX = 80,         /* of memory.limit, before reading stops */
+    ARENA_BYTES_MAX = 64 << 20,      /* of one request: message, answer, operations */
+    HELLO_FRAME_BYTES_MAX = 1 << 20, /* of the first frame, from a stranger */
+};
 
-static void free_pending(struct stele_pending *pending)
+static void session_unref(struct stele_session *session)
 {
-    struct stele_node *node = pending->session->node;
-    for (int i = 0; i < pending->slice_count; i++)
-        stele_slice_release(&pending->slices[i]);
-    stele_timer_cancel(node->wheel, &pending->timer);
-    stele_list_remove(&pending->parked);
-    stele_list_remove(&pending->link);
-    stele_buf_unref(pending->frame);
-    stele_arena_deinit(&pending->arena);
-    stele_mem_free(node->mem, pending);
-}
-
-void stele_session_free(struct stele_session *session)
-{
-    while (!stele_list_is_empty(&session->calls))
-        free_pending(STELE_CONTAINER_OF(session->calls.next, struct stele_pending, link));
-    stele_buf_unref(session->incoming);
-    stele_list_remove(&session->link);
-    stele_mem_free(session->node->mem, session);
-}
-
-/* A closed session lives until its last request has come back. */
-static void maybe_free(struct stele_session *session)
-{
-    if (session->conn != NULL || session->holds > 0)
+    STELE_ASSERT(session->refs > 0);
+    if (--session->refs > 0)
         return;
-    for (struct stele_list *at = session->calls.next; at != &session->calls;) {
-        struct stele_pending *pending = STELE_CONTAINER_OF(at, struct stele_pending, link);
+    struct stele_shard *shard = session->shard;
+    STELE_ASSERT(stele_list_is_empty(&session->calls) && session->conn == NULL);
+    stele_timer_cancel(shard->wheel, &session->idle_timer);
+    stele_timer_cancel(shard->wheel, &session->memory_timer);
+    stele_buf_unref(session->frame);
+    stele_list_remove(&session->link);
+    shard->session_count--;
+    stele_mem_free(shard->env->mem, session);
+    stele_shard_check_stopped(shard);
+}
+
+static void call_free(struct stele_server_call *call)
+{
+    struct stele_session *session = call->session;
+    struct stele_mem *mem = call->shard->env->mem;
+    stele_list_remove(&call->link);
+    session->call_count--;
+    session->call_bytes -= call->frame->capacity;
+    if (call->release != NULL)
+        call->release(call);
+    stele_buf_unref(call->frame);
+    stele_arena_deinit(&call->arena);
+    stele_mem_free(mem, call);
+    session_unref(session);
+}
+
+static struct stele_server_call *first_call(struct stele_session *session)
+{
+    return STELE_CONTAINER_OF(session->calls.next, struct stele_server_call, link);
+}
+
+/* The connection is gone or goes now. Calls under way end by themselves. */
+static void forget_conn(struct stele_session *session, const char *why)
+{
+    struct stele_shard *shard = session->shard;
+    session->conn = NULL;
+    session->paused |= STELE_PAUSE_STOP;
+    stele_timer_cancel(shard->wheel, &session->idle_timer);
+    stele_timer_cancel(shard->wheel, &session->memory_timer);
+    stele_trace(shard->env, STELE_TRACE_CONN_CLOSED, NULL, why, session->id, 0, 0);
+    struct stele_list *at = session->calls.next;
+    while (at != &session->calls) { /* nobody waits for the answers: parked ones end now, done ones go */
+        struct stele_server_call *call = STELE_CONTAINER_OF(at, struct stele_server_call, link);
         at = at->next;
-        if (pending->is_done) {
-            session->call_count--;
-            free_pending(pending);
+        if (call->is_done)
+            call_free(call);
+        else
+            call->is_hurried = true;
+    }
+    for (at = session->calls.next; at != &session->calls;) {
+        struct stele_server_call *call = STELE_CONTAINER_OF(at, struct stele_server_call, link);
+        at = at->next;
+        if (call->hurry != NULL)
+            call->hurry(call);
+    }
+}
+
+static void close_conn(struct stele_session *session, const char *why, bool flush)
+{
+    if (session->conn == NULL)
+        return;
+    session->shard->net->ops->close(session->conn, flush);
+    forget_conn(session, why);
+    session_unref(session); /* the connection's */
+}
+
+/* Reads nothing any more; closes when the answers under way are sent. */
+static void cut(struct stele_session *session, const char *why)
+{
+    if (session->is_cut)
+        return;
+    session->is_cut = true;
+    session->close_why = why;
+    session->paused |= STELE_PAUSE_STOP;
+    struct stele_list *at = session->calls.next;
+    while (at != &session->calls) {
+        struct stele_server_call *call = STELE_CONTAINER_OF(at, struct stele_server_call, link);
+        at = at->next;
+        if (!call->is_done && !call->is_hurried) {
+            call->is_hurried = true;
+            if (call->hurry != NULL)
+                call->hurry(call);
         }
     }
     if (stele_list_is_empty(&session->calls))
-        stele_session_free(session);
+        close_conn(session, why, true);
 }
 
-static void cut(struct stele_session *session, const char *why)
+static void unpause(struct stele_session *session, unsigned reasons)
 {
-    struct stele_node *node = session->node;
-    if (session->conn == NULL)
-        return;
-    stele_trace(node->data, STELE_TRACE_CONN_CLOSED, node->net->ops->peer(session->conn), why, 0, 0, 0);
-    node->net->ops->close(session->conn, true);
-    session->conn = NULL;
+    session->paused &= ~reasons;
+    if (session->paused == 0 && session->is_waiting && session->conn != NULL) {
+        session->is_waiting = false;
+        session->shard->net->ops->resume(session->conn);
+    }
 }
 
-static enum stele_err send_answer(struct stele_session *session, struct stele_pending *pending)
+static bool memory_is_short(const struct stele_mem *mem)
 {
-    struct stele_piece pieces[SLICES_MAX + 1];
+    return mem->limit_bytes > 0 && mem->total_bytes > mem->limit_bytes / 100 * MEMORY_PERCENT_MAX;
+}
+
+static void pause_for_memory(struct stele_session *session)
+{
+    struct stele_shard *shard = session->shard;
+    session->paused |= STELE_PAUSE_MEMORY;
+    stele_shard_arm(shard, &session->memory_timer, stele_env_mono_ms(shard->env) + MEMORY_RETRY_MS);
+}
+
+static void memory_fired(struct stele_timer *timer)
+{
+    struct stele_session *session = STELE_CONTAINER_OF(timer, struct stele_session, memory_timer);
+    if (memory_is_short(session->shard->env->mem))
+        pause_for_memory(session);
+    else
+        unpause(session, STELE_PAUSE_MEMORY);
+}
+
+static void idle_fired(struct stele_timer *timer)
+{
+    struct stele_session *session = STELE_CONTAINER_OF(timer, struct stele_session, idle_timer);
+    struct stele_shard *shard = session->shard;
+    int64_t now_ms = stele_env_mono_ms(shard->env), due_ms = session->active_ms + shard->node->limits.idle_ms;
+    if (!stele_list_is_empty(&session->calls))
+        due_ms = now_ms + shard->node->limits.idle_ms;
+    if (due_ms <= now_ms)
+        close_conn(session, "it was silent for connections.max.idle.ms", false);
+    else
+        stele_shard_arm(shard, timer, due_ms);
+}
+
+/* Answers. */
+
+/* False when the connection cannot go on. */
+static bool send_answer(struct stele_session *session, struct stele_server_call *call)
+{
     struct stele_buf *frame = NULL;
-    size_t records_bytes = 0;
-    int count = 1;
-    for (int i = 0; i < pending->slice_count; i++) {
-        if (pending->slices[i].bytes == 0)
-            continue;
-        records_bytes += pending->slices[i].bytes;
-        pieces[count++] = (struct stele_piece){.file = stele_cached_file_send(pending->slices[i].file),
-                                               .pos = pending->slices[i].pos,
-                                               .bytes = pending->slices[i].bytes};
-    }
-    enum stele_err err = stele_response_encode(&pending->arena, &pending->response, records_bytes, &frame);
+    struct stele_request_header *header = &call->request.header;
+    call->response.header.api = header->api;
+    call->response.header.version = header->version;
+    call->response.header.correlation_id = header->correlation_id;
+    enum stele_err err = stele_response_encode(&call->arena, &call->response, call->piece_bytes, &frame);
     if (err != STELE_OK)
-        return err;
-    pieces[0] = (struct stele_piece){.buf = frame, .at = frame->bytes, .bytes = frame->count};
-    err = session->node->net->ops->send(session->conn, pieces, count);
+        return false;
+    const struct stele_net_ops *ops = session->shard->net->ops;
+    struct stele_piece piece = {.buf = frame, .at = frame->bytes, .bytes = frame->count};
+    err = ops->send(session->conn, &piece, 1);
     stele_buf_unref(frame);
-    return err;
+    if (err == STELE_OK && call->piece_count > 0)
+        err = ops->send(session->conn, call->pieces, call->piece_count);
+    return err == STELE_OK;
 }
 
-/* Sends what is answered from the front of the queue. */
-static void flush_answers(struct stele_session *session)
+static void send_answers(struct stele_session *session)
 {
-    while (session->conn != NULL && !stele_list_is_empty(&session->calls)) {
-        struct stele_pending *pending = STELE_CONTAINER_OF(session->calls.next, struct stele_pending, link);
-        if (!pending->is_done)
-            return;
-        enum stele_err err = pending->has_no_answer ? STELE_OK : send_answer(session, pending);
-        free_pending(pending);
-        session->call_count--;
-        if (err != STELE_OK)
-            cut(session, "an answer could not be sent");
+    if (session->is_flushing)
+        return; /* an answer ended while others are being sent: the loop below sees it */
+    session->is_flushing = true;
+    session->refs++;
+    while (session->conn != NULL && !stele_list_is_empty(&session->calls) && first_call(session)->is_done) {
+        struct stele_server_call *call = first_call(session);
+        const char *close_why = call->close_why;
+        if (!call->has_no_answer && !send_answer(session, call))
+            close_why = "an answer could not be made";
+        if (call->request.header.api == STELE_API_HELLO && close_why == NULL)
+            session->is_greeted = true;
+        call_free(call);
+        if (close_why != NULL)
+            close_conn(session, close_why, true);
     }
-    if (session->conn != NULL && session->is_cut && stele_list_is_empty(&session->calls))
-        cut(session, "the request before could not be understood");
-    if (session->conn != NULL && session->is_paused && session->call_count < CALLS_MAX && !session->is_cut) {
-        session->is_paused = false;
-        session->node->net->ops->resume(session->conn);
-    }
+    session->is_flushing = false;
+    if (session->call_count < CALLS_MAX && session->call_bytes < CALL_BYTES_MAX)
+        unpause(session, STELE_PAUSE_CALLS);
+    if (session->is_cut && stele_list_is_empty(&session->calls))
+        close_conn(session, session->close_why, true);
+    session_unref(session);
 }
 
-void stele_pending_done(struct stele_pending *pending)
+void stele_server_call_done(struct stele_server_call *call)
 {
-    struct stele_session *session = pending->session;
-    STELE_ASSERT(!pending->is_done);
-    pending->is_done = true;
-    flush_answers(session);
-    maybe_free(session);
+    struct stele_session *session = call->session;
+    STELE_ASSERT(!call->is_done);
+    call->is_done = true;
+    call->hurry = NULL;
+    if (session->conn == NULL)
+        call_free(call);
+    else if (first_call(session) == call)
+        send_answers(session);
 }
 
-static void on_space(void *arg, uint8_t **out_at, size_t *out_bytes)
+void stele_server_call_fail(struct stele_server_call *call, const char *why)
 {
-    struct stele_session *session = arg;
-    if (session->is_cut || session->call_count >= CALLS_MAX || session->node->refuses) {
-        session->is_paused = true;
-        *out_bytes = 0;
+    call->close_why = why;
+    call->has_no_answer = true;
+    stele_server_call_done(call);
+}
+
+/* Requests. */
+
+static void refuse(struct stele_session *session, const char *what)
+{
+    struct stele_shard *shard = session->shard;
+    stele_trace(shard->env, STELE_TRACE_CONN_REFUSED, shard->net->ops->peer(session->conn), what, session->id, 0, 0);
+    cut(session, what);
+}
+
+static void begin_frame(struct stele_session *session)
+{
+    struct stele_shard *shard = session->shard;
+    uint32_t bytes_max = session->is_greeted || session->call_count > 0
+                             ? shard->node->limits.frame_bytes_max
+                             : (uint32_t)stele_min_i64(HELLO_FRAME_BYTES_MAX, shard->node->limits.frame_bytes_max);
+    enum stele_err err = stele_frame_header_read(session->header, bytes_max, &session->frame_header);
+    if (err != STELE_OK) {
+        const char *guess = stele_frame_guess(session->header, sizeof(session->header));
+        if (guess != NULL)
+            refuse(session, guess);
+        else if (err == STELE_TOO_LARGE)
+            refuse(session, "a frame larger than socket.request.max.bytes");
+        else
+            refuse(session, "bytes that are no frame of this protocol");
         return;
     }
-    if (session->incoming == NULL) {
-        *out_at = session->head + session->head_bytes;
-        *out_bytes = STELE_FRAME_HEADER_BYTES - session->head_bytes;
+    size_t bytes = session->frame_header.frame_bytes - 4;
+    if (bytes == 0) {
+        refuse(session, "an empty frame");
         return;
     }
-    *out_at = session->incoming->bytes + session->incoming->count;
-    *out_bytes = session->incoming->capacity - session->incoming->count;
+    session->frame = stele_buf_new(shard->env->mem, STELE_MEM_REQUEST, bytes);
+    session->got = 0;
+    if (session->frame == NULL)
+        refuse(session, "memory ran out");
 }
 
-/* A parked fetch is answered when a request queues behind it. */
-static void hurry_parked(struct stele_session *session)
+static struct stele_server_call *call_new(struct stele_session *session)
 {
-    for (struct stele_list *at = session->calls.next; at != &session->calls; at = at->next) {
-        struct stele_pending *pending = STELE_CONTAINER_OF(at, struct stele_pending, link);
-        if (!stele_list_is_empty(&pending->parked)) {
-            stele_fetch_finish(pending);
-            return;
-        }
-    }
-}
-
-static void park_timer(struct stele_timer *timer)
-{
-    stele_fetch_finish(STELE_CONTAINER_OF(timer, struct stele_pending, timer));
-}
-
-static void take_frame(struct stele_session *session)
-{
-    struct stele_node *node = session->node;
-    struct stele_buf *frame = session->incoming;
-    session->incoming = NULL;
-    session->head_bytes = 0;
-    struct stele_pending *pending = stele_mem_alloc(node->mem, STELE_MEM_REQUEST, sizeof(*pending));
-    if (pending == NULL) {
-        stele_buf_unref(frame);
-        cut(session, "memory is short");
-        return;
-    }
-    pending->session = session;
-    pending->frame = frame;
-    pending->records = frame->bytes + session->message_bytes;
-    pending->records_bytes = frame->count - session->message_bytes;
-    stele_arena_init(&pending->arena, node->mem, STELE_MEM_REQUEST, ARENA_BYTES_MAX);
-    stele_list_init(&pending->link);
-    stele_list_init(&pending->parked);
-    stele_timer_init(&pending->timer, park_timer);
-    stele_list_push(&session->calls, &pending->link);
+    struct stele_mem *mem = session->shard->env->mem;
+    struct stele_server_call *call = stele_mem_alloc(mem, STELE_MEM_REQUEST, sizeof(*call));
+    if (call == NULL)
+        return NULL;
+    struct stele_buf *frame = session->frame;
+    frame->count = frame->capacity;
+    call->session = session;
+    call->shard = session->shard;
+    call->frame = frame;
+    call->records = frame->bytes + session->frame_header.message_bytes;
+    call->records_bytes = frame->count - session->frame_header.message_bytes;
+    stele_arena_init(&call->arena, mem, STELE_MEM_REQUEST, ARENA_BYTES_MAX);
+    stele_list_push(&session->calls, &call->link);
     session->call_count++;
-    enum stele_err err = stele_request_decode(&pending->arena, frame->bytes, session->message_bytes, &pending->request);
-    pending->response.header = (struct stele_response_header){.api = pending->request.header.api,
-                                                              .version = pending->request.header.version,
-                                                              .correlation_id = pending->request.header.correlation_id};
-    if (err != STELE_OK) {
-        stele_trace(node->data, STELE_TRACE_CONN_REFUSED, node->net->ops->peer(session->conn), stele_err_text(err), 0,
-                    0, 0);
-        session->is_cut = true;
-        pending->has_no_answer = true;
-        stele_pending_done(pending);
+    session->call_bytes += frame->capacity;
+    session->refs++;
+    session->frame = NULL;
+    session->got = 0;
+    return call;
+}
+
+static void whole_frame(struct stele_session *session)
+{
+    struct stele_server_call *before = stele_list_is_empty(&session->calls)
+                                           ? NULL
+                                           : STELE_CONTAINER_OF(session->calls.prev, struct stele_server_call, link);
+    struct stele_server_call *call = call_new(session);
+    if (call == NULL) {
+        refuse(session, "memory ran out");
         return;
     }
-    stele_dispatch(pending);
+    if (session->call_count >= CALLS_MAX || session->call_bytes >= CALL_BYTES_MAX)
+        session->paused |= STELE_PAUSE_CALLS;
+    /* Only the last one before can still wait: it was hurried when another came behind it otherwise. */
+    if (before != NULL && !before->is_done && !before->is_hurried) {
+        before->is_hurried = true;
+        if (before->hurry != NULL)
+            before->hurry(before);
+    }
+    stele_dispatch(call);
 }
 
-static void take_header(struct stele_session *session)
-{
-    struct stele_node *node = session->node;
-    struct stele_frame_header header;
-    enum stele_err err = stele_frame_header_read(session->head, node->frame_bytes_max, &header);
-    if (err == STELE_OK) {
-        session->message_bytes = header.message_bytes;
-        session->incoming = stele_buf_new(node->mem, STELE_MEM_CONNECTION, header.frame_bytes - 4);
-        err = session->incoming == NULL ? STELE_NO_MEMORY : STELE_OK;
-    }
-    if (err != STELE_OK) {
-        const char *guess = stele_frame_guess(session->head, STELE_FRAME_HEADER_BYTES);
-        stele_trace(node->data, STELE_TRACE_CONN_REFUSED, node->net->ops->peer(session->conn),
-                    guess != NULL ? guess : stele_err_text(err), 0, 0, 0);
-        session->is_cut = true;
-        flush_answers(session);
-    } else if (session->incoming->capacity == 0) {
-        take_frame(session);
-    }
-}
-
-static void on_received(void *arg, size_t count)
+static void session_space(void *arg, uint8_t **out_at, size_t *out_bytes)
 {
     struct stele_session *session = arg;
-    session->holds++;
-    if (session->incoming != NULL) {
-        session->incoming->count += count;
-        if (session->incoming->count == session->incoming->capacity) {
-            hurry_parked(session);
-            take_frame(session);
-        }
+    *out_bytes = 0;
+    /* A frame that has begun is read to its end, whatever pauses new ones. */
+    if (session->frame == NULL && session->got == 0 && memory_is_short(session->shard->env->mem))
+        pause_for_memory(session);
+    bool is_inside = session->frame != NULL && (session->paused & (STELE_PAUSE_STOP | STELE_PAUSE_MEMORY)) == 0;
+    if (session->paused != 0 && !is_inside) {
+        session->is_waiting = true;
+        return;
+    }
+    if (session->frame == NULL) {
+        *out_at = session->header + session->got;
+        *out_bytes = sizeof(session->header) - session->got;
     } else {
-        session->head_bytes += count;
-        if (session->head_bytes == STELE_FRAME_HEADER_BYTES)
-            take_header(session);
+        *out_at = session->frame->bytes + session->got;
+        *out_bytes = session->frame->capacity - session->got;
     }
-    session->holds--;
-    maybe_free(session);
 }
 
-static void on_closed(void *arg, enum stele_err why)
+static void session_received(void *arg, size_t count)
 {
     struct stele_session *session = arg;
-    (void)why;
-    session->conn = NULL;
-    session->holds++;
-    hurry_parked(session);
-    session->holds--;
-    maybe_free(session);
+    session->refs++;
+    session->active_ms = stele_env_mono_ms(session->shard->env);
+    session->got += count;
+    if (session->frame == NULL) {
+        STELE_ASSERT(session->got <= sizeof(session->header));
+        if (session->got == sizeof(session->header))
+            begin_frame(session);
+    } else {
+        STELE_ASSERT(session->got <= session->frame->capacity);
+        if (session->got == session->frame->capacity)
+            whole_frame(session);
+    }
+    session_unref(session);
 }
 
-static void on_opened(void *arg, enum stele_err err)
+static void session_sent(void *arg, size_t queued_bytes)
 {
-    (void)arg;
-    (void)err;
+    struct stele_session *session = arg;
+    session->active_ms = stele_env_mono_ms(session->shard->env);
+    if (queued_bytes < QUEUED_BYTES_MAX)
+        unpause(session, STELE_PAUSE_SENDS);
+    else
+        session->paused |= STELE_PAUSE_SENDS;
 }
 
-static void on_sent(void *arg, size_t queued_bytes)
+static void session_closed(void *arg, enum stele_err why)
 {
-    (void)arg;
-    (void)queued_bytes;
+    struct stele_session *session = arg;
+    forget_conn(session, stele_err_text(why));
+    session_unref(session); /* the connection's */
 }
 
-static const struct stele_conn_handler handler = {
-    .opened = on_opened, .space = on_space, .received = on_received, .sent = on_sent, .closed = on_closed};
+static const struct stele_conn_handler session_handler = {
+    .space = session_space,
+    .received = session_received,
+    .sent = session_sent,
+    .closed = session_closed,
+};
 
-enum stele_err stele_node_accept(struct stele_node *node, int shard, struct stele_conn *conn,
+enum stele_err stele_session_new(struct stele_shard *shard, struct stele_conn *conn,
                                  const struct stele_conn_handler **out_handler, void **out_arg)
 {
-    STELE_ASSERT(shard == STELE_SHARD_DATA);
-    if (node->refuses)
+    if (shard->is_stopping || shard->is_closed)
         return STELE_CLOSED;
-    struct stele_session *session = stele_mem_alloc(node->mem, STELE_MEM_CONNECTION, sizeof(*session));
+    struct stele_session *session = stele_mem_alloc(shard->env->mem, STELE_MEM_CONNECTION, sizeof(*session));
     if (session == NULL)
         return STELE_NO_MEMORY;
-    session->node = node;
+    session->shard = shard;
     session->conn = conn;
+    session->id = ++shard->last_session_id;
+    session->refs = 1;
+    session->active_ms = stele_env_mono_ms(shard->env);
     stele_list_init(&session->calls);
-    stele_list_init(&session->link);
-    stele_list_push(&node->sessions, &session->link);
-    *out_handler = &handler;
+    stele_timer_init(&session->idle_timer, idle_fired);
+    stele_timer_init(&session->memory_timer, memory_fired);
+    stele_list_push(&shard->sessions, &session->link);
+    shard->session_count++;
+    stele_shard_arm(shard, &session->idle_timer, session->active_ms + shard->node->limits.idle_ms);
+    stele_trace(shard->env, STELE_TRACE_CONN_ACCEPTED, shard->net->ops->peer(conn), NULL, session->id, 0, 0);
+    *out_handler = &session_handler;
     *out_arg = session;
     return STELE_OK;
 }
 
-void stele_session_stop_all(struct stele_node *node)
+void stele_session_stop(struct stele_session *session)
 {
-    for (struct stele_list *at = node->sessions.next; at != &node->sessions;) {
-        struct stele_session *session = STELE_CONTAINER_OF(at, struct stele_session, link);
-        at = at->next;
-        session->is_cut = true;
-        session->holds++;
-        hurry_parked(session);
-        flush_answers(session);
-        if (session->conn != NULL && stele_list_is_empty(&session->calls))
-            cut(session, "the node stops");
-        session->holds--;
-        maybe_free(session);
+    session->refs++;
+    cut(session, "the node stops");
+    session_unref(session);
+}
+
+void stele_session_free(struct stele_session *session)
+{
+    session->shard->is_stopping = false;
+    session->refs++;
+    if (session->conn != NULL) {
+        session->conn = NULL;
+        session->refs--;
     }
+    while (!stele_list_is_empty(&session->calls))
+        call_free(first_call(session));
+    session_unref(session);
 }

@@ -1,0 +1,218 @@
+/* Where partitions lie, how they are opened, and what ends the process. Start and stop are in controller_life.c, the
+ * rounds in controller_rounds.c, the creation of topics in handle_admin.c. */
+#include "node/controller.h"
+
+#include "base/check.h"
+#include "node/node_struct.h"
+#include "node/partition.h"
+#include "node/settings.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void stele_controller_job(struct stele_controller *control, struct stele_job *job)
+{
+    job->lane = control;
+    control->shard->env->ops->job(control->shard->env, job);
+}
+
+void stele_controller_fatal(struct stele_controller *control, enum stele_err err, const char *what)
+{
+    struct stele_node *node = control->node;
+    struct stele_error error;
+    (void)stele_error_set(&error, err, "%s (%s): the node cannot go on without it; repair the disk and start again",
+                          what, stele_err_text(err));
+    node->options.fatal(node->options.arg, STELE_EXIT_STORAGE, &error);
+}
+
+static void log_failed(struct stele_metadata_log *mlog, enum stele_err err)
+{
+    struct stele_controller *control = STELE_CONTAINER_OF(mlog, struct stele_controller, mlog);
+    stele_controller_fatal(control, err, "the metadata log " STELE_METADATA_TOPIC_NAME "-0 failed");
+}
+
+void stele_controller_init(struct stele_controller *control, struct stele_node *node)
+{
+    *control = (struct stele_controller){.node = node, .shard = &node->shards[STELE_SHARD_CONTROL]};
+    stele_list_init(&control->creates);
+    stele_metadata_log_init(&control->mlog, control->shard);
+    control->mlog.failed = log_failed;
+}
+
+void stele_controller_places_free(struct stele_controller *control, struct stele_place *places, int count)
+{
+    struct stele_mem *mem = control->shard->env->mem;
+    for (int i = 0; i < count; i++)
+        stele_mem_free(mem, places[i].path);
+    stele_mem_free(mem, places);
+}
+
+void stele_controller_deinit(struct stele_controller *control)
+{
+    if (control->shard == NULL)
+        return;
+    stele_controller_places_free(control, control->places, control->place_count);
+    stele_controller_round_free(control);
+    stele_log_free(control->opened);
+    stele_metadata_log_deinit(&control->mlog);
+    stele_log_dirs_close(control->dirs);
+}
+
+/* Places. All of it runs in a job. */
+
+struct placing {
+    struct stele_controller *control;
+    struct stele_place *places;
+    int count, capacity;
+};
+
+static enum stele_err add_place(struct placing *placing, const struct stele_place *place, const char *path)
+{
+    struct stele_mem *mem = placing->control->shard->env->mem;
+    if (placing->count == placing->capacity) {
+        int capacity = placing->capacity == 0 ? 16 : placing->capacity * 2;
+        struct stele_place *grown =
+            stele_mem_resize(mem, STELE_MEM_NODE, placing->places, (size_t)capacity * sizeof(*grown));
+        if (grown == NULL)
+            return STELE_NO_MEMORY;
+        placing->places = grown;
+        placing->capacity = capacity;
+    }
+    struct stele_place *added = &placing->places[placing->count];
+    *added = *place;
+    added->path = NULL;
+    if (path != NULL) {
+        added->path = stele_mem_string(mem, STELE_MEM_NODE, path);
+        if (added->path == NULL)
+            return STELE_NO_MEMORY;
+    }
+    placing->count++;
+    place->topic->partitions[place->number].is_placed = true;
+    return STELE_OK;
+}
+
+/* A directory that was there at start. One that no record names is left alone: it is nobody's to delete. */
+static enum stele_err place_found(struct placing *placing, const struct stele_found_log *found)
+{
+    struct stele_controller *control = placing->control;
+    struct stele_image_topic *topic = stele_image_topic_named(&control->mlog.image, found->topic);
+    char name[STELE_TOPIC_NAME_MAX + 16], path[STELE_PATH_BYTES];
+    (void)snprintf(name, sizeof(name), "%s-%d", found->topic, (int)found->partition);
+    bool is_ours = topic != NULL && found->partition < topic->partition_count &&
+                   topic->partitions[found->partition].is_known && !topic->partitions[found->partition].is_placed;
+    bool has_id = !stele_uuid_is_zero(&found->topic_id);
+    if (!is_ours || (has_id && !stele_uuid_equal(&found->topic_id, &topic->topic_id))) {
+        stele_trace(control->shard->env, STELE_TRACE_PARTITION_STRAY, name,
+                    stele_log_dirs_path(control->dirs, found->dir), 0, 0, 0);
+        return STELE_OK;
+    }
+    struct stele_place place = {.topic = topic,
+                                .number = found->partition,
+                                .dir = found->dir,
+                                .is_new = !has_id, /* its metadata file was lost with the power */
+                                .was_clean = found->was_clean,
+                                .recovery_point = found->recovery_point,
+                                .log_start_offset = found->log_start_offset,
+                                .high_watermark = found->high_watermark};
+    enum stele_err err = stele_path_join(path, stele_log_dirs_path(control->dirs, found->dir), name);
+    return err == STELE_OK ? add_place(placing, &place, path) : err;
+}
+
+/* A partition that the records name and no directory holds: made now, unless it may lie on one that is offline. */
+static enum stele_err place_missing(struct placing *placing, struct stele_image_topic *topic, int32_t number)
+{
+    struct stele_controller *control = placing->control;
+    char path[STELE_PATH_BYTES];
+    struct stele_place place = {
+        .topic = topic, .number = number, .is_new = true, .was_clean = true, .high_watermark = -1};
+    for (int i = 0; i < stele_log_dirs_count(control->dirs); i++) {
+        if (stele_log_dirs_is_offline(control->dirs, i) && control->state == STELE_CONTROLLER_STARTING) {
+            place.dir = i;
+            return add_place(placing, &place, NULL);
+        }
+    }
+    place.dir = stele_log_dirs_pick(control->dirs);
+    if (place.dir < 0) {
+        place.dir = 0;
+        return add_place(placing, &place, NULL);
+    }
+    enum stele_err err = stele_log_dirs_create(control->dirs, place.dir, topic->name, number, &topic->topic_id, path);
+    if (err == STELE_NO_MEMORY)
+        return err;
+    if (err != STELE_OK)
+        stele_trace(control->shard->env, STELE_TRACE_LOG_FAILED, topic->name,
+                    "a directory that could not be made (is there another of that name?)", number, 0, 0);
+    return add_place(placing, &place, err == STELE_OK ? path : NULL);
+}
+
+static enum stele_err place_topic(struct placing *placing, struct stele_image_topic *topic)
+{
+    enum stele_err err = STELE_OK;
+    for (int32_t number = 0; number < topic->partition_count && err == STELE_OK; number++) {
+        if (topic->partitions[number].is_known && !topic->partitions[number].is_placed)
+            err = place_missing(placing, topic, number);
+    }
+    return err;
+}
+
+enum stele_err stele_controller_place(struct stele_controller *control, struct stele_image_topic *topic,
+                                      struct stele_place **out_places, int *out_count)
+{
+    struct placing placing = {.control = control};
+    enum stele_err err = STELE_OK;
+    if (topic != NULL) {
+        err = place_topic(&placing, topic);
+    } else {
+        int count = stele_log_dirs_found_count(control->dirs);
+        for (int i = 0; i < count && err == STELE_OK; i++) {
+            const struct stele_found_log *found = stele_log_dirs_found(control->dirs, i);
+            if (strcmp(found->topic, STELE_METADATA_TOPIC_NAME) != 0)
+                err = place_found(&placing, found);
+        }
+        for (topic = control->mlog.image.by_name; topic != NULL && err == STELE_OK; topic = topic->by_name.next)
+            err = place_topic(&placing, topic);
+    }
+    *out_places = placing.places; /* also on failure: what was made is freed with them */
+    *out_count = placing.count;
+    return err;
+}
+
+static enum stele_err topic_config(struct stele_controller *control, const struct stele_image_topic *topic,
+                                   struct stele_log_config *out_config)
+{
+    struct stele_settings *settings = NULL;
+    struct stele_error error;
+    enum stele_err err =
+        stele_settings_overlay(control->node->settings, (const char *const *)topic->setting_names,
+                               (const char *const *)topic->setting_values, topic->setting_count, &settings, &error);
+    if (err != STELE_OK) {
+        stele_trace(control->shard->env, STELE_TRACE_LOG_FAILED, topic->name, error.text, 0, 0, 0);
+        return err;
+    }
+    stele_node_log_config(settings, out_config);
+    stele_settings_free(settings);
+    return STELE_OK;
+}
+
+enum stele_err stele_controller_open(struct stele_controller *control, const struct stele_place *place,
+                                     void (*opened)(struct stele_partition *partition, void *arg), void *arg)
+{
+    struct stele_partition_setup setup = {.topic = place->topic->name,
+                                          .key = {.topic_id = place->topic->topic_id, .number = place->number},
+                                          .leader_epoch = place->topic->partitions[place->number].leader_epoch,
+                                          .dir = place->dir,
+                                          .path = place->path != NULL ? place->path : "",
+                                          .is_new = place->is_new,
+                                          .was_clean = place->was_clean,
+                                          .recovery_point = place->recovery_point,
+                                          .log_start_offset = place->log_start_offset,
+                                          .high_watermark = place->high_watermark};
+    enum stele_err err = topic_config(control, place->topic, &setup.config);
+    if (err == STELE_INVALID_CONFIG) {
+        /* Settings that an older version took: this topic is offline and says why, the others go on. */
+        setup.path = "";
+        stele_log_config_default(&setup.config);
+        err = STELE_OK;
+    }
+    return err == STELE_OK ? stele_partition_open(control->node, &setup, opened, arg) : err;
+}

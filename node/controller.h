@@ -1,0 +1,102 @@
+/* The control side of a node: its log directories, the metadata log, what is made of them at start, topic creation,
+ * the checkpoint and space rounds, the end. Belongs to the control shard and touches no data file.
+ *
+ * Invariants
+ *  1. Every call on the log directories is a job of one lane, so two never overlap; the loop keeps what they said.
+ *  2. A topic is created in this order: its records are synced, applied to the image, its directories made, its logs
+ * opened, then it is answered.
+ * States: NEW -> STARTING (start) -> SERVING | FAILED, SERVING -> STOPPING (stop) -> STOPPED. */
+#ifndef STELE_NODE_CONTROLLER_H
+#define STELE_NODE_CONTROLLER_H
+
+#include "base/timing_wheel.h"
+#include "node/metadata_log.h"
+#include "storage/log_dirs.h"
+
+struct stele_node;
+struct stele_partition;
+struct stele_round;
+
+enum stele_controller_state {
+    STELE_CONTROLLER_NEW,
+    STELE_CONTROLLER_STARTING,
+    STELE_CONTROLLER_SERVING,
+    STELE_CONTROLLER_FAILED,
+    STELE_CONTROLLER_STOPPING,
+    STELE_CONTROLLER_STOPPED
+};
+
+/** Where a partition lies: filled by a job. */
+struct stele_place {
+    struct stele_image_topic *topic;
+    int32_t number;
+    int dir;
+    char *path;     /* NULL: on a directory that is offline */
+    bool is_new;    /* its names are not synced */
+    bool was_clean; /* with the offsets: of the checkpoints */
+    int64_t recovery_point, log_start_offset, high_watermark;
+};
+
+struct stele_controller {
+    struct stele_node *node;
+    struct stele_shard *shard;
+    enum stele_controller_state state;
+    bool wants_stop; /* stop came while starting */
+    struct stele_log_dirs *dirs;
+    struct stele_metadata_log mlog;
+
+    /* starting, and the directory jobs of it */
+    struct stele_job job;
+    enum stele_err job_err;
+    struct stele_error error;
+    struct stele_log *opened; /* the metadata log, until attached */
+    struct stele_recovery_report report;
+    struct stele_metadata_change format;
+    struct stele_metadata_record format_record;
+    struct stele_place *places;
+    int place_count;
+    int opening_count;
+
+    /* creating topics */
+    struct stele_list creates;
+
+    /* rounds */
+    struct stele_timer checkpoint_timer, space_timer;
+    struct stele_round *round; /* under way, or NULL */
+    struct stele_job space_job;
+    bool is_measuring;
+
+    /* stopping */
+    int stopping_shards;
+    bool is_closing;
+};
+
+void stele_controller_init(struct stele_controller *control, struct stele_node *node);
+/** Drops everything without touching a file. */
+void stele_controller_deinit(struct stele_controller *control);
+void stele_controller_start(struct stele_controller *control);
+void stele_controller_stop(struct stele_controller *control);
+/** Goes on with stopping when nothing is in its way any more. */
+void stele_controller_check_stopped(struct stele_controller *control);
+
+/** Job: makes places for every partition of the image (topic NULL) or of one topic that has none yet. */
+STELE_MUST_CHECK enum stele_err stele_controller_place(struct stele_controller *control,
+                                                       struct stele_image_topic *topic, struct stele_place **out_places,
+                                                       int *out_count);
+void stele_controller_places_free(struct stele_controller *control, struct stele_place *places, int count);
+/** Has the partition of a place opened (node/partition.h). Errors: NO_MEMORY, INVALID_CONFIG. */
+STELE_MUST_CHECK enum stele_err stele_controller_open(struct stele_controller *control, const struct stele_place *place,
+                                                      void (*opened)(struct stele_partition *partition, void *arg),
+                                                      void *arg);
+/** Runs a job on the lane of the directories. */
+void stele_controller_job(struct stele_controller *control, struct stele_job *job);
+
+void stele_controller_begin_rounds(struct stele_controller *control);
+/** A round of checkpoints over all logs; `done` (may be NULL) on the control shard. False when one is under way. */
+bool stele_controller_checkpoint(struct stele_controller *control,
+                                 void (*done)(struct stele_controller *control, enum stele_err));
+/** The process must end. */
+void stele_controller_fatal(struct stele_controller *control, enum stele_err err, const char *what);
+void stele_controller_round_free(struct stele_controller *control);
+
+#endif

@@ -1,0 +1,280 @@
+/* Start: directories, metadata log, partitions. Stop: shards, checkpoints, markers. Each step is a job or a message to
+ * the data shards, and the next one begins when it has ended. */
+#include "base/check.h"
+#include "node/controller.h"
+#include "node/node_struct.h"
+#include "node/partition.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static struct stele_controller *control_of(struct stele_job *job)
+{
+    return STELE_CONTAINER_OF(job, struct stele_controller, job);
+}
+
+static void run(struct stele_controller *control, void (*work)(struct stele_job *), void (*done)(struct stele_job *))
+{
+    control->job = (struct stele_job){.work = work, .done = done};
+    stele_controller_job(control, &control->job);
+}
+
+static void start_failed(struct stele_controller *control, enum stele_err err)
+{
+    struct stele_node *node = control->node;
+    if (control->error.text[0] == 0)
+        (void)stele_error_set(&control->error, err, "the node cannot start: %s", stele_err_text(err));
+    control->error.err = err;
+    control->state = STELE_CONTROLLER_FAILED;
+    node->options.ready(node->options.arg, err, &control->error);
+}
+
+/* Step 5: everything that could be opened is open. */
+static void serve(struct stele_controller *control)
+{
+    struct stele_node *node = control->node;
+    stele_controller_places_free(control, control->places, control->place_count);
+    control->places = NULL;
+    control->place_count = 0;
+    control->state = STELE_CONTROLLER_SERVING;
+    stele_controller_begin_rounds(control);
+    node->options.ready(node->options.arg, STELE_OK, NULL);
+    if (control->wants_stop)
+        stele_controller_stop(control);
+}
+
+static void partition_opened(struct stele_partition *partition, void *arg)
+{
+    struct stele_controller *control = arg;
+    (void)partition; /* one that did not open is offline and says so; the others go on */
+    if (--control->opening_count == 0)
+        serve(control);
+}
+
+/* Step 4 */
+static void places_done(struct stele_job *job)
+{
+    struct stele_controller *control = control_of(job);
+    enum stele_err err = control->job_err;
+    control->opening_count = 1; /* this function's own */
+    for (int i = 0; i < control->place_count && err == STELE_OK; i++) {
+        control->opening_count++;
+        err = stele_controller_open(control, &control->places[i], partition_opened, control);
+    }
+    if (err != STELE_OK) {
+        start_failed(control, err);
+        return;
+    }
+    partition_opened(NULL, control);
+}
+
+static void places_work(struct stele_job *job)
+{
+    struct stele_controller *control = control_of(job);
+    const struct stele_image *image = &control->mlog.image;
+    control->job_err = stele_log_dirs_format(control->dirs, image->cluster_id, control->node->node_id);
+    if (control->job_err == STELE_OK)
+        control->job_err = stele_controller_place(control, NULL, &control->places, &control->place_count);
+}
+
+/* Step 3: there is a FORMAT record, and it is durable. */
+static void formatted(struct stele_controller *control)
+{
+    struct stele_node *node = control->node;
+    struct stele_meta_properties properties;
+    const char *cluster_id = control->mlog.image.cluster_id;
+    bool has_identity = stele_log_dirs_identity(control->dirs, &properties);
+    if (has_identity && (strcmp(properties.cluster_id, cluster_id) != 0 || properties.node_id != node->node_id)) {
+        start_failed(control, stele_error_set(&control->error, STELE_FOREIGN,
+                                              "%s belongs to node %d of cluster %s, this is node %d and the metadata "
+                                              "log is of cluster %s: choose another directory or set node.id",
+                                              stele_log_dirs_path(control->dirs, 0), (int)properties.node_id,
+                                              properties.cluster_id, (int)node->node_id, cluster_id));
+        return;
+    }
+    (void)snprintf(node->cluster_id, sizeof(node->cluster_id), "%s", cluster_id);
+    run(control, places_work, places_done);
+}
+
+static void format_done(struct stele_metadata_change *change, enum stele_err err)
+{
+    struct stele_controller *control = STELE_CONTAINER_OF(change, struct stele_controller, format);
+    if (err != STELE_OK)
+        start_failed(control, err);
+    else
+        formatted(control);
+}
+
+/* Step 2: the first start makes the cluster. */
+static void format(struct stele_controller *control)
+{
+    struct stele_env *env = control->shard->env;
+    struct stele_meta_properties properties;
+    char cluster_id[STELE_UUID_TEXT_BYTES];
+    bool is_usable = false;
+    if (stele_log_dirs_identity(control->dirs, &properties)) {
+        start_failed(control, stele_error_set(&control->error, STELE_CORRUPT,
+                                              "%s has a " STELE_META_PROPERTIES_FILE
+                                              " but no metadata log: restore " STELE_METADATA_TOPIC_NAME
+                                              "-0 from a copy, or choose another directory",
+                                              stele_log_dirs_path(control->dirs, 0)));
+        return;
+    }
+    while (!is_usable) {
+        struct stele_uuid uuid = stele_uuid_make(env->ops->random(env), env->ops->random(env), &is_usable);
+        stele_uuid_text(&uuid, cluster_id);
+    }
+    (void)snprintf(control->node->cluster_id, sizeof(control->node->cluster_id), "%s", cluster_id);
+    control->format_record = (struct stele_metadata_record){
+        .kind = STELE_METADATA_FORMAT,
+        .u.format = {.format = "stele", .level = STELE_METADATA_LEVEL, .cluster_id = control->node->cluster_id}};
+    control->format =
+        (struct stele_metadata_change){.records = &control->format_record, .count = 1, .done = format_done};
+    stele_metadata_log_change(&control->mlog, &control->format);
+}
+
+static void open_done(struct stele_job *job)
+{
+    struct stele_controller *control = control_of(job);
+    if (control->job_err != STELE_OK) {
+        start_failed(control, control->job_err);
+        return;
+    }
+    stele_metadata_log_attach(&control->mlog, control->opened);
+    control->opened = NULL;
+    for (int i = 0; i < control->node->dir_count; i++)
+        control->node->dirs[i].is_full = stele_log_dirs_is_full(control->dirs, i);
+    if (control->mlog.image.cluster_id == NULL)
+        format(control);
+    else
+        formatted(control);
+}
+
+/* Step 1 */
+static enum stele_err open_metadata(struct stele_controller *control)
+{
+    char path[STELE_PATH_BYTES];
+    struct stele_log_open open = {
+        .env = control->shard->env, .dir = path, .name = STELE_METADATA_TOPIC_NAME "-0", .was_clean = true};
+    open.high_watermark = -1;
+    bool is_found = false;
+    for (int i = 0; i < stele_log_dirs_found_count(control->dirs); i++) {
+        const struct stele_found_log *found = stele_log_dirs_found(control->dirs, i);
+        if (strcmp(found->topic, STELE_METADATA_TOPIC_NAME) != 0 || found->partition != 0 || found->dir != 0)
+            continue;
+        is_found = true;
+        open.was_clean = found->was_clean;
+        open.recovery_point = found->recovery_point;
+        open.log_start_offset = found->log_start_offset;
+        open.high_watermark = found->high_watermark;
+    }
+    struct stele_uuid topic_id = stele_metadata_topic_id();
+    enum stele_err err =
+        is_found ? stele_path_join(path, stele_log_dirs_path(control->dirs, 0), STELE_METADATA_TOPIC_NAME "-0")
+                 : stele_log_dirs_create(control->dirs, 0, STELE_METADATA_TOPIC_NAME, 0, &topic_id, path);
+    stele_metadata_log_config(&open.config);
+    if (err == STELE_OK)
+        err = stele_log_open(&open, &control->opened, &control->report, &control->error);
+    if (err == STELE_OK)
+        err = stele_metadata_log_replay(control->opened, control->shard->env, &control->mlog.image, &control->error);
+    /* What a kill left in the page cache is committed by being synced now. */
+    if (err == STELE_OK && stele_log_recovery_point(control->opened) < stele_log_end_offset(control->opened))
+        err = stele_log_flush(control->opened);
+    if (err == STELE_OK) /* the directory's entry, before anything rests on it */
+        err = control->shard->env->vfs->ops->sync_dir(control->shard->env->vfs, stele_log_dirs_path(control->dirs, 0));
+    return err;
+}
+
+static void open_work(struct stele_job *job)
+{
+    struct stele_controller *control = control_of(job);
+    struct stele_node *node = control->node;
+    struct stele_log_dirs_options options = {.env = control->shard->env,
+                                             .paths = (const char *const *)node->dir_paths,
+                                             .count = node->dir_count,
+                                             .reserve_bytes = node->limits.reserve_bytes};
+    control->error.text[0] = 0;
+    control->job_err = stele_log_dirs_open(&options, &control->dirs, &control->error);
+    if (control->job_err == STELE_OK)
+        control->job_err = open_metadata(control);
+}
+
+void stele_controller_start(struct stele_controller *control)
+{
+    STELE_ASSERT(control->state == STELE_CONTROLLER_NEW);
+    control->state = STELE_CONTROLLER_STARTING;
+    run(control, open_work, open_done);
+}
+
+/* Stop. */
+
+static void stopped(struct stele_job *job)
+{
+    struct stele_controller *control = control_of(job);
+    struct stele_node *node = control->node;
+    control->state = STELE_CONTROLLER_STOPPED;
+    stele_log_dirs_close(control->dirs);
+    control->dirs = NULL;
+    node->options.stopped(node->options.arg, control->job_err);
+}
+
+static void mark_work(struct stele_job *job)
+{
+    struct stele_controller *control = control_of(job);
+    struct stele_node *node = control->node;
+    for (int i = 0; i < node->dir_count; i++) {
+        if (node->dirs[i].has_failed_log || stele_log_dirs_is_offline(control->dirs, i))
+            continue;
+        enum stele_err err = stele_log_dirs_mark_clean(control->dirs, i);
+        if (err != STELE_OK)
+            control->job_err = err;
+    }
+}
+
+/* The marker says that nothing needs to be recovered: never without the checkpoints. */
+static void last_checkpoint_done(struct stele_controller *control, enum stele_err err)
+{
+    control->job_err = err;
+    if (err == STELE_OK) {
+        run(control, mark_work, stopped);
+        return;
+    }
+    stopped(&control->job);
+}
+
+static void shard_stopped(struct stele_shard *shard)
+{
+    struct stele_controller *control = &shard->node->control;
+    control->stopping_shards--;
+    stele_controller_check_stopped(control);
+}
+
+void stele_controller_check_stopped(struct stele_controller *control)
+{
+    if (control->state != STELE_CONTROLLER_STOPPING || control->stopping_shards > 0 || control->round != NULL ||
+        control->is_measuring || control->mlog.is_busy || control->is_closing)
+        return;
+    control->is_closing = true;
+    if (stele_log_close(control->mlog.log) != STELE_OK)
+        control->node->dirs[0].has_failed_log = true;
+    bool has_begun = stele_controller_checkpoint(control, last_checkpoint_done);
+    STELE_ASSERT(has_begun);
+}
+
+void stele_controller_stop(struct stele_controller *control)
+{
+    struct stele_node *node = control->node;
+    if (control->state == STELE_CONTROLLER_STARTING) {
+        control->wants_stop = true;
+        return;
+    }
+    if (control->state != STELE_CONTROLLER_SERVING)
+        return;
+    stele_trace(control->shard->env, STELE_TRACE_NODE_STOPPING, NULL, "it was asked to", node->node_id, 0, 0);
+    control->state = STELE_CONTROLLER_STOPPING;
+    stele_timer_cancel(control->shard->wheel, &control->checkpoint_timer);
+    stele_timer_cancel(control->shard->wheel, &control->space_timer);
+    control->stopping_shards = node->shard_count - 1;
+    for (int i = STELE_SHARD_DATA; i < node->shard_count; i++)
+        stele_shard_stop(&node->shards[i], shard_stopped);
+}

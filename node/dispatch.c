@@ -1,0 +1,83 @@
+#include "node/authorize.h"
+#include "node/node_struct.h"
+#include "node/server_call.h"
+#include "node/session.h"
+
+#include <string.h>
+
+static enum stele_operation operation_of(enum stele_api api)
+{
+    switch (api) {
+    case STELE_API_PRODUCE:
+        return STELE_OPERATION_WRITE;
+    case STELE_API_FETCH:
+    case STELE_API_LIST_OFFSETS:
+        return STELE_OPERATION_READ;
+    case STELE_API_CREATE_TOPIC:
+        return STELE_OPERATION_CREATE;
+    case STELE_API_METADATA:
+    case STELE_API_HELLO:
+        return STELE_OPERATION_DESCRIBE;
+    }
+    return STELE_OPERATION_DESCRIBE;
+}
+
+void stele_dispatch(struct stele_server_call *call)
+{
+    size_t message_bytes = (size_t)(call->records - call->frame->bytes);
+    enum stele_err err = stele_request_decode(&call->arena, call->frame->bytes, message_bytes, &call->request);
+    if (err != STELE_OK) {
+        stele_server_call_fail(call, err == STELE_UNSUPPORTED_VERSION
+                                         ? "a request of an api or version that is not served"
+                                     : err == STELE_NO_MEMORY ? "memory ran out"
+                                                              : "a message that does not decode");
+        return;
+    }
+    enum stele_api api = call->request.header.api;
+    if (!call->session->is_greeted && api != STELE_API_HELLO) {
+        stele_server_call_fail(call, "a request before hello");
+        return;
+    }
+    if (call->records_bytes > 0 && api != STELE_API_PRODUCE) {
+        stele_server_call_fail(call, "records behind a request that has none");
+        return;
+    }
+    if (!stele_authorize(NULL, operation_of(api), NULL)) {
+        stele_server_call_fail(call, "it is not allowed");
+        return;
+    }
+    switch (api) {
+#define STELE_API(key, name, stem, version_min, version_max)                                                           \
+    case STELE_API_##name:                                                                                             \
+        stele_handle_##stem(call);                                                                                     \
+        return;
+#include "proto/api.def"
+#undef STELE_API
+    }
+    stele_server_call_fail(call, "a request of an api that is not served");
+}
+
+void stele_handle_hello(struct stele_server_call *call)
+{
+    static const struct stele_api_range ranges[] = {
+#define STELE_API(key, name, stem, version_min, version_max) {(key), (version_min), (version_max)},
+#include "proto/api.def"
+#undef STELE_API
+    };
+    const struct stele_node *node = call->shard->node;
+    const struct stele_hello_request *request = &call->request.body.hello;
+    struct stele_hello_response *response = &call->response.body.hello;
+    *response = (struct stele_hello_response){.message = "",
+                                              .cluster_id = node->cluster_id,
+                                              .node_id = node->node_id,
+                                              .software_name = "steled",
+                                              .software_version = STELE_VERSION,
+                                              .apis = ranges,
+                                              .api_count = STELE_ARRAY_LEN(ranges)};
+    if (request->cluster_id[0] != 0 && strcmp(request->cluster_id, node->cluster_id) != 0) {
+        response->err = STELE_INVALID_REQUEST;
+        response->message = "this node belongs to another cluster: check the addresses";
+        call->close_why = "it looked for another cluster";
+    }
+    stele_server_call_done(call);
+}

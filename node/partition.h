@@ -1,0 +1,216 @@
+/* A log on its data shard, and the operations on it: where requests meet storage.
+ *
+ * Invariants
+ *  1. A partition belongs to one shard. Others hold no pointer to it; they send operations.
+ *  2. Produces are appended in the order of their arrival, also when one is validated in a job. A read of a connection
+ * waits for the produces that the same connection sent before.
+ *  3. The high watermark is the end offset; with flush.before.ack it is the recovery point, so that nobody reads what
+ * a crash may take back.
+ *  4. A produce is acknowledged after its directory's names are synced and, with flush.before.ack, its bytes are.
+ * States: OPENING -> OPEN | OFFLINE (open), OPEN -> OFFLINE (a failed write or sync), OPEN -> CLOSED (stop). */
+#ifndef STELE_NODE_PARTITION_H
+#define STELE_NODE_PARTITION_H
+
+#include "base/timing_wheel.h"
+#include "node/shard.h"
+#include "node/table.h"
+#include "proto/api.h"
+#include "storage/checkpoint.h"
+#include "storage/log.h"
+#include "storage/validate.h"
+
+/** What every operation has. It lives in its asker's memory and is handed over until `done` is called. */
+struct stele_op {
+    struct stele_task task;
+    struct stele_list link;    /* in one of the partition's lists */
+    struct stele_shard *home;  /* of the asker */
+    struct stele_shard *shard; /* of the partition */
+    const void *origin;        /* operations of one origin keep their order */
+    struct stele_uuid topic_id;
+    int32_t number;
+    int32_t leader_epoch;              /* as the asker knows it; -1: not checked */
+    struct stele_partition *partition; /* set on its shard */
+    void (*run)(struct stele_op *op);  /* on the partition's shard */
+    void (*done)(struct stele_op *op); /* on `home` */
+    enum stele_err err;
+    int32_t current_leader_id, current_leader_epoch; /* -1, or hints */
+};
+
+struct stele_produce_op {
+    struct stele_op op;
+    uint8_t *bytes; /* in the frame; stamped in place */
+    size_t count;
+    int32_t acks;
+
+    struct stele_appended appended;
+    int64_t log_start_offset;
+    enum stele_durability durability;
+    char *message; /* what is wrong, or NULL; tag REQUEST, the asker frees */
+
+    /* the partition's */
+    struct stele_job job;
+    struct stele_log_config config; /* what a job validates by */
+    struct stele_validated validated;
+    enum stele_err validate_err;
+    struct stele_error error;
+    bool is_validating, is_validated, is_visible;
+};
+
+struct stele_read_op {
+    struct stele_op op;
+    int64_t offset;
+    size_t max_bytes;
+    enum stele_isolation isolation;
+
+    struct stele_slice slice; /* to be released on the partition's shard */
+    struct stele_file *file;  /* of the slice */
+    int64_t high_watermark, last_stable_offset, log_start_offset;
+    struct stele_aborted_txn *aborted; /* tag LOG, the asker frees */
+    size_t aborted_count;
+    int64_t seen_bytes; /* what readers could see of the log, ever, when it was read */
+
+    /* waiting for more */
+    int64_t wake_at_bytes;
+    bool is_parked; /* the partition's */
+    struct stele_task cancel_task;
+    void (*cancelled)(struct stele_read_op *read);
+
+    struct stele_job job; /* reads a cold range in */
+    enum stele_err job_err;
+};
+
+struct stele_list_op {
+    struct stele_op op;
+    int64_t timestamp;
+    enum stele_isolation isolation;
+    struct stele_time_offset found;
+};
+
+enum stele_partition_state {
+    STELE_PARTITION_OPENING,
+    STELE_PARTITION_OPEN,
+    STELE_PARTITION_OFFLINE,
+    STELE_PARTITION_CLOSED
+};
+
+struct stele_partition_key {
+    struct stele_uuid topic_id;
+    int32_t number;
+};
+
+/** What the control shard knows when it has a partition opened. */
+struct stele_partition_setup {
+    const char *topic;
+    struct stele_partition_key key;
+    int32_t leader_epoch;
+    int dir;
+    const char *path; /* "" : it lies on a directory that is offline */
+    bool is_new;      /* made just now: its names are not synced yet */
+    struct stele_log_config config;
+    bool was_clean;
+    int64_t recovery_point, log_start_offset, high_watermark; /* of the checkpoints */
+};
+
+struct stele_partition {
+    UT_hash_handle hh;     /* in its shard's table */
+    struct stele_list all; /* in the node's list */
+    struct stele_partition_key key;
+    struct stele_shard *shard;
+    char *topic, *name, *path;
+    int dir;
+    int32_t leader_epoch;
+    enum stele_partition_state state;
+    struct stele_log *log; /* NULL until open */
+
+    struct stele_list queue; /* produces not yet appended, and reads behind them */
+    struct stele_list acks;  /* appended produces that wait for a sync */
+    struct stele_list reads; /* parked */
+    int64_t visible_bytes;   /* appended since start and below the high watermark; only grows */
+
+    /* flushing */
+    struct stele_job flush_job;
+    struct stele_log_flush *flush;
+    enum stele_err flush_err;
+    bool wants_flush; /* again, after the one that runs */
+    struct stele_timer flush_timer;
+
+    /* the names of a new partition */
+    struct stele_job name_job;
+    struct stele_uuid name_id;
+    enum stele_err name_err;
+    bool is_named, is_naming;
+
+    /* unlinking */
+    struct stele_timer unlink_timer;
+    struct stele_job unlink_job;
+    int64_t *unlink_bases;
+    int unlink_count;
+    enum stele_err unlink_err;
+
+    int job_count; /* jobs under way that use this partition */
+
+    /* opening; on the shard, but for the task that brings it there and back */
+    struct stele_list opening_link;
+    struct stele_task open_task;
+    struct stele_job open_job;
+    struct stele_log_open open;
+    struct stele_log *opened;
+    struct stele_error open_error;
+    struct stele_recovery_report report;
+    void (*open_done)(struct stele_partition *partition, void *arg); /* on the control shard; err in open_error */
+    void *open_arg;
+};
+
+/** On the control shard: makes the object and hands it to its shard, which opens the log in a job; then open_done on
+ * the control shard. The partition belongs to the shard from then on, also when its log did not open (OFFLINE).
+ * Errors: NO_MEMORY (open_done is not called). */
+STELE_MUST_CHECK enum stele_err stele_partition_open(struct stele_node *node, const struct stele_partition_setup *setup,
+                                                     void (*open_done)(struct stele_partition *partition, void *arg),
+                                                     void *arg);
+/** NULL when the shard has none of that key. */
+struct stele_partition *stele_partition_find(const struct stele_shard *shard, const struct stele_partition_key *key);
+/** Empties a shard's table; the partitions live on in the node's list. */
+void stele_partition_forget_all(struct stele_shard *shard);
+/** Drops it without touching a file. */
+void stele_partition_free(struct stele_partition *partition);
+
+/** Sends an operation to its partition: `run` there, then `done` here. `run` is one of those below. */
+void stele_op_submit(struct stele_op *op);
+void stele_partition_produce(struct stele_op *op); /* struct stele_produce_op */
+void stele_partition_read(struct stele_op *op);    /* struct stele_read_op */
+void stele_partition_list(struct stele_op *op);    /* struct stele_list_op */
+
+/** After a read: gives its slice back and waits until readers see wake_at_bytes, then `done`, always as a message. */
+void stele_partition_park(struct stele_read_op *read);
+/** Takes a parked read back: `cancelled` comes in any case, as a message, after a `done` that was already under way. */
+void stele_partition_unpark(struct stele_read_op *read);
+/** The rounds. */
+void stele_partition_retain(struct stele_partition *partition);
+void stele_partition_expire(struct stele_partition *partition);
+
+/** Takes it offline, answers what waits. */
+void stele_partition_fail(struct stele_partition *partition);
+
+/** Stopping: true when nothing is under way any more, so that close may be called. */
+bool stele_partition_is_idle(const struct stele_partition *partition);
+/** Closes the log; it was clean when the state is CLOSED after it. */
+void stele_partition_close(struct stele_partition *partition);
+
+/* Between partition.c and partition_flush.c. */
+
+/** Starts a flush, or remembers to start one when the one under way has ended. */
+void stele_partition__flush(struct stele_partition *partition);
+/** Arms the timer of flush.ms. */
+void stele_partition__arm_flush(struct stele_partition *partition);
+/** Arms the timer of unlinking. */
+void stele_partition__arm_unlink(struct stele_partition *partition);
+/** Syncs the names of a new partition. */
+void stele_partition__name(struct stele_partition *partition);
+/** Moves the high watermark to where it may be, answers the produces that are durable, wakes readers. */
+void stele_partition__advance(struct stele_partition *partition);
+/** A job of the partition has ended. */
+void stele_partition__job_done(struct stele_partition *partition);
+/** Makes the timers. */
+void stele_partition__init_timers(struct stele_partition *partition);
+
+#endif

@@ -1,0 +1,222 @@
+/* What a partition does beside its requests: flushes, the names of a new one, retention, unlinking. */
+#include "base/check.h"
+#include "node/node_struct.h"
+#include "node/partition.h"
+
+#include <string.h>
+
+enum { RETRY_MS = 100 };
+
+static void flush_work(struct stele_job *job)
+{
+    struct stele_partition *partition = STELE_CONTAINER_OF(job, struct stele_partition, flush_job);
+    partition->flush_err = stele_log_flush_run(partition->flush);
+}
+
+static void flush_done(struct stele_job *job)
+{
+    struct stele_partition *partition = STELE_CONTAINER_OF(job, struct stele_partition, flush_job);
+    struct stele_log_flush *flush = partition->flush;
+    partition->flush = NULL;
+    stele_log_flush_end(partition->log, flush, partition->flush_err);
+    partition->shard->is_changed = true;
+    bool again = partition->wants_flush;
+    partition->wants_flush = false;
+    if (stele_log_is_failed(partition->log)) {
+        stele_partition_fail(partition);
+    } else {
+        if (again)
+            stele_partition__flush(partition);
+        stele_partition__advance(partition);
+        stele_partition__arm_flush(partition);
+    }
+    stele_partition__job_done(partition);
+}
+
+void stele_partition__flush(struct stele_partition *partition)
+{
+    if (partition->state != STELE_PARTITION_OPEN)
+        return;
+    if (partition->flush != NULL) {
+        partition->wants_flush = true;
+        return;
+    }
+    if (stele_log_recovery_point(partition->log) >= stele_log_end_offset(partition->log))
+        return;
+    enum stele_err err = stele_log_flush_begin(partition->log, &partition->flush);
+    if (err == STELE_OK) {
+        partition->flush_job = (struct stele_job){.work = flush_work, .done = flush_done, .lane = partition};
+        partition->job_count++;
+        partition->shard->env->ops->job(partition->shard->env, &partition->flush_job);
+    } else if (stele_log_is_failed(partition->log)) {
+        stele_partition_fail(partition);
+    } else { /* no memory, or a full disk under the indexes: what waits is tried again */
+        stele_shard_arm(partition->shard, &partition->flush_timer, stele_env_mono_ms(partition->shard->env) + RETRY_MS);
+    }
+}
+
+static void flush_fired(struct stele_timer *timer)
+{
+    struct stele_partition *partition = STELE_CONTAINER_OF(timer, struct stele_partition, flush_timer);
+    stele_partition__flush(partition);
+    stele_partition__arm_flush(partition);
+}
+
+void stele_partition__arm_flush(struct stele_partition *partition)
+{
+    if (partition->state != STELE_PARTITION_OPEN || stele_timer_is_armed(&partition->flush_timer))
+        return;
+    int64_t due_ms = stele_log_flush_due(partition->log);
+    if (due_ms != INT64_MAX)
+        stele_shard_arm(partition->shard, &partition->flush_timer, due_ms);
+}
+
+void stele_partition__job_done(struct stele_partition *partition)
+{
+    STELE_ASSERT(partition->job_count > 0);
+    partition->job_count--;
+    if (partition->shard->is_stopping)
+        stele_shard_check_stopped(partition->shard);
+}
+
+/* The names of a new partition: its metadata file, its entry in the log directory. */
+
+static void name_work(struct stele_job *job)
+{
+    struct stele_partition *partition = STELE_CONTAINER_OF(job, struct stele_partition, name_job);
+    struct stele_vfs *vfs = job->env->vfs;
+    char parent[STELE_PATH_BYTES];
+    size_t bytes = strlen(partition->path);
+    partition->name_err = stele_partition_metadata_write(vfs, partition->path, &partition->name_id, true);
+    while (bytes > 0 && partition->path[bytes - 1] != '/')
+        bytes--;
+    STELE_ASSERT(bytes > 1 && bytes < sizeof(parent));
+    memcpy(parent, partition->path, bytes - 1);
+    parent[bytes - 1] = 0;
+    if (partition->name_err == STELE_OK)
+        partition->name_err = vfs->ops->sync_dir(vfs, parent);
+}
+
+static void name_done(struct stele_job *job)
+{
+    struct stele_partition *partition = STELE_CONTAINER_OF(job, struct stele_partition, name_job);
+    struct stele_shard *shard = partition->shard;
+    partition->is_naming = false;
+    if (partition->name_err == STELE_OK) {
+        partition->is_named = true;
+        stele_partition__advance(partition);
+    } else if (partition->name_err == STELE_NO_SPACE || partition->name_err == STELE_NO_MEMORY) {
+        stele_shard_arm(shard, &partition->unlink_timer, stele_env_mono_ms(shard->env) + RETRY_MS);
+    } else if (partition->state == STELE_PARTITION_OPEN) {
+        stele_trace(shard->env, STELE_TRACE_LOG_FAILED, partition->name, "partition.metadata that could not be synced",
+                    0, 0, 0);
+        stele_partition_fail(partition);
+    }
+    stele_partition__job_done(partition);
+}
+
+void stele_partition__name(struct stele_partition *partition)
+{
+    if (partition->is_named || partition->is_naming || partition->state != STELE_PARTITION_OPEN)
+        return;
+    partition->is_naming = true;
+    partition->name_id = partition->key.topic_id;
+    partition->name_job = (struct stele_job){.work = name_work, .done = name_done};
+    partition->job_count++;
+    partition->shard->env->ops->job(partition->shard->env, &partition->name_job);
+}
+
+/* Unlinking of files that retention renamed. */
+
+static void unlink_work(struct stele_job *job)
+{
+    struct stele_partition *partition = STELE_CONTAINER_OF(job, struct stele_partition, unlink_job);
+    partition->unlink_err = STELE_OK;
+    for (int i = 0; i < partition->unlink_count; i++) {
+        enum stele_err err = stele_segment_unlink_deleted(job->env->vfs, partition->path, partition->unlink_bases[i]);
+        if (err != STELE_OK)
+            partition->unlink_err = err;
+    }
+}
+
+static void unlink_done(struct stele_job *job)
+{
+    struct stele_partition *partition = STELE_CONTAINER_OF(job, struct stele_partition, unlink_job);
+    struct stele_env *env = partition->shard->env;
+    /* What could not be unlinked is found again at the next start; it harms nothing until then. */
+    if (partition->unlink_err != STELE_OK)
+        stele_trace(env, STELE_TRACE_LOG_UNLINK_FAILED, partition->name, stele_err_text(partition->unlink_err), 0, 0,
+                    0);
+    stele_mem_free(env->mem, partition->unlink_bases);
+    partition->unlink_bases = NULL;
+    stele_partition__arm_unlink(partition);
+    stele_partition__job_done(partition);
+}
+
+static void unlink_fired(struct stele_timer *timer)
+{
+    struct stele_partition *partition = STELE_CONTAINER_OF(timer, struct stele_partition, unlink_timer);
+    struct stele_env *env = partition->shard->env;
+    stele_partition__name(partition); /* it borrows this timer to try again */
+    if (partition->unlink_bases != NULL || partition->state != STELE_PARTITION_OPEN)
+        return;
+    enum stele_err err =
+        stele_log_take_due(partition->log, stele_env_mono_ms(env), &partition->unlink_bases, &partition->unlink_count);
+    if (err != STELE_OK) {
+        stele_shard_arm(partition->shard, &partition->unlink_timer, stele_env_mono_ms(env) + RETRY_MS);
+        return;
+    }
+    if (partition->unlink_count == 0) {
+        stele_mem_free(env->mem, partition->unlink_bases);
+        partition->unlink_bases = NULL;
+        stele_partition__arm_unlink(partition);
+        return;
+    }
+    partition->unlink_job = (struct stele_job){.work = unlink_work, .done = unlink_done};
+    partition->job_count++;
+    env->ops->job(env, &partition->unlink_job);
+}
+
+void stele_partition__arm_unlink(struct stele_partition *partition)
+{
+    if (partition->state != STELE_PARTITION_OPEN || partition->unlink_bases != NULL ||
+        stele_timer_is_armed(&partition->unlink_timer))
+        return;
+    int64_t due_ms = stele_log_unlink_due(partition->log);
+    if (due_ms != INT64_MAX)
+        stele_shard_arm(partition->shard, &partition->unlink_timer, due_ms);
+}
+
+void stele_partition__init_timers(struct stele_partition *partition)
+{
+    stele_timer_init(&partition->flush_timer, flush_fired);
+    stele_timer_init(&partition->unlink_timer, unlink_fired);
+}
+
+/* The rounds. */
+
+void stele_partition_retain(struct stele_partition *partition)
+{
+    int deleted = 0;
+    bool has_rolled = false;
+    if (partition->state != STELE_PARTITION_OPEN)
+        return;
+    enum stele_err err = stele_log_roll_if_old(partition->log, &has_rolled);
+    if (err == STELE_OK)
+        err = stele_log_retain(partition->log, &deleted);
+    if (stele_log_is_failed(partition->log)) {
+        stele_partition_fail(partition);
+        return;
+    }
+    /* A full disk or no memory: the next round tries again. */
+    (void)err;
+    if (deleted > 0 || has_rolled)
+        partition->shard->is_changed = true;
+    stele_partition__arm_unlink(partition);
+}
+
+void stele_partition_expire(struct stele_partition *partition)
+{
+    if (partition->state == STELE_PARTITION_OPEN)
+        (void)stele_log_expire_producers(partition->log);
+}

@@ -1,0 +1,219 @@
+/* A partition from its making to its end: open in a job, close on the loop. */
+#include "base/check.h"
+#include "node/node_struct.h"
+#include "node/partition.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void open_next(struct stele_shard *shard);
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wconversion"
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+#pragma GCC diagnostic ignored "-Wswitch-enum"
+
+struct stele_partition *stele_partition_find(const struct stele_shard *shard, const struct stele_partition_key *key)
+{
+    struct stele_partition *partition = NULL;
+    HASH_FIND(hh, shard->partitions, key, sizeof(*key), partition);
+    return partition;
+}
+
+static bool table_add(struct stele_shard *shard, struct stele_partition *partition)
+{
+    struct stele_mem *uthash_mem = shard->env->mem;
+    HASH_ADD(hh, shard->partitions, key, sizeof(partition->key), partition);
+    return partition->hh.tbl != NULL;
+}
+
+void stele_partition_forget_all(struct stele_shard *shard)
+{
+    struct stele_mem *uthash_mem = shard->env->mem;
+    HASH_CLEAR(hh, shard->partitions);
+}
+
+#pragma GCC diagnostic pop
+
+static void open_home(struct stele_task *task)
+{
+    struct stele_partition *partition = STELE_CONTAINER_OF(task, struct stele_partition, open_task);
+    partition->open_done(partition, partition->open_arg);
+}
+
+static void tell_opened(struct stele_partition *partition)
+{
+    partition->open_task.run = open_home;
+    stele_shard_send(partition->shard, &partition->shard->node->shards[STELE_SHARD_CONTROL], &partition->open_task);
+}
+
+static void open_work(struct stele_job *job)
+{
+    struct stele_partition *partition = STELE_CONTAINER_OF(job, struct stele_partition, open_job);
+    partition->open_error.text[0] = 0;
+    partition->open_error.err =
+        stele_log_open(&partition->open, &partition->opened, &partition->report, &partition->open_error);
+}
+
+static void open_failed(struct stele_partition *partition)
+{
+    const struct stele_error *error = &partition->open_error;
+    partition->state = STELE_PARTITION_OFFLINE;
+    partition->shard->node->dirs[partition->dir].has_failed_log = true;
+    stele_trace(partition->shard->env, STELE_TRACE_LOG_FAILED, partition->name,
+                error->text[0] != 0 ? error->text : stele_err_text(error->err), 0, 0, 0);
+}
+
+static void open_done(struct stele_job *job)
+{
+    struct stele_partition *partition = STELE_CONTAINER_OF(job, struct stele_partition, open_job);
+    struct stele_shard *shard = partition->shard;
+    shard->opening_count--;
+    if (partition->open_error.err != STELE_OK) {
+        open_failed(partition);
+    } else {
+        partition->log = partition->opened;
+        partition->opened = NULL;
+        partition->state = STELE_PARTITION_OPEN;
+        stele_log_attach(partition->log, shard->cache);
+        shard->is_changed = true;
+        if (!partition->is_named)
+            stele_partition__name(partition);
+        stele_partition__advance(partition);
+        stele_partition__arm_flush(partition);
+        stele_partition__arm_unlink(partition);
+    }
+    tell_opened(partition);
+    open_next(shard);
+    stele_partition__job_done(partition);
+}
+
+static void open_next(struct stele_shard *shard)
+{
+    while (!stele_list_is_empty(&shard->opening) && shard->opening_count < shard->node->limits.opening_max) {
+        struct stele_partition *partition =
+            STELE_CONTAINER_OF(shard->opening.next, struct stele_partition, opening_link);
+        stele_list_remove(&partition->opening_link);
+        shard->opening_count++;
+        partition->open_job = (struct stele_job){.work = open_work, .done = open_done};
+        shard->env->ops->job(shard->env, &partition->open_job);
+    }
+}
+
+/* On the partition's shard. */
+static void open_arrived(struct stele_task *task)
+{
+    struct stele_partition *partition = STELE_CONTAINER_OF(task, struct stele_partition, open_task);
+    struct stele_shard *shard = partition->shard;
+    if (shard->is_closed) {
+        partition->state = STELE_PARTITION_CLOSED;
+        partition->open_error.err = STELE_CANCELLED;
+        tell_opened(partition);
+        return;
+    }
+    if (!table_add(shard, partition))
+        (void)stele_error_set(&partition->open_error, STELE_NO_MEMORY, "memory ran out");
+    if (partition->open_error.err != STELE_OK) {
+        open_failed(partition);
+        tell_opened(partition);
+        return;
+    }
+    partition->open.env = shard->env;
+    partition->job_count++;
+    stele_list_push(&shard->opening, &partition->opening_link);
+    open_next(shard);
+}
+
+static enum stele_err fill(struct stele_partition *partition, const struct stele_partition_setup *setup,
+                           struct stele_mem *mem)
+{
+    char name[STELE_TOPIC_NAME_MAX + 16];
+    (void)snprintf(name, sizeof(name), "%s-%d", setup->topic, (int)setup->key.number);
+    partition->topic = stele_mem_string(mem, STELE_MEM_NODE, setup->topic);
+    partition->name = stele_mem_string(mem, STELE_MEM_NODE, name);
+    partition->path = stele_mem_string(mem, STELE_MEM_NODE, setup->path);
+    if (partition->topic == NULL || partition->name == NULL || partition->path == NULL)
+        return STELE_NO_MEMORY;
+    partition->key = setup->key;
+    partition->dir = setup->dir;
+    partition->leader_epoch = setup->leader_epoch;
+    partition->is_named = !setup->is_new;
+    partition->open = (struct stele_log_open){.dir = partition->path,
+                                              .name = partition->name,
+                                              .config = setup->config,
+                                              .was_clean = setup->was_clean || setup->is_new,
+                                              .recovery_point = setup->recovery_point,
+                                              .log_start_offset = setup->log_start_offset,
+                                              .high_watermark = setup->high_watermark};
+    if (setup->path[0] == 0)
+        (void)stele_error_set(&partition->open_error, STELE_OFFLINE, "its log directory is offline");
+    return STELE_OK;
+}
+
+enum stele_err stele_partition_open(struct stele_node *node, const struct stele_partition_setup *setup,
+                                    void (*open_done_fn)(struct stele_partition *partition, void *arg), void *arg)
+{
+    struct stele_shard *control = &node->shards[STELE_SHARD_CONTROL];
+    struct stele_mem *mem = control->env->mem;
+    struct stele_partition *partition = stele_mem_alloc(mem, STELE_MEM_NODE, sizeof(*partition));
+    if (partition == NULL)
+        return STELE_NO_MEMORY;
+    partition->shard = stele_shard_of(node, &setup->key.topic_id, setup->key.number);
+    enum stele_err err = fill(partition, setup, mem);
+    if (err != STELE_OK) {
+        stele_mem_free(mem, partition->topic);
+        stele_mem_free(mem, partition->name);
+        stele_mem_free(mem, partition->path);
+        stele_mem_free(mem, partition);
+        return err;
+    }
+    stele_list_init(&partition->queue);
+    stele_list_init(&partition->acks);
+    stele_list_init(&partition->reads);
+    stele_list_init(&partition->opening_link);
+    stele_partition__init_timers(partition);
+    stele_list_push(&node->partitions, &partition->all);
+    partition->open_done = open_done_fn;
+    partition->open_arg = arg;
+    partition->open_task.run = open_arrived;
+    stele_shard_send(control, partition->shard, &partition->open_task);
+    return STELE_OK;
+}
+
+void stele_partition_free(struct stele_partition *partition)
+{
+    struct stele_shard *shard = partition->shard;
+    struct stele_mem *mem = shard->env->mem;
+    stele_timer_cancel(shard->wheel, &partition->flush_timer);
+    stele_timer_cancel(shard->wheel, &partition->unlink_timer);
+    stele_list_remove(&partition->opening_link);
+    if (partition->flush != NULL)
+        stele_log_flush_end(partition->log, partition->flush, STELE_CANCELLED);
+    stele_log_free(partition->opened);
+    stele_log_free(partition->log);
+    stele_list_remove(&partition->all);
+    stele_mem_free(mem, partition->unlink_bases);
+    stele_mem_free(mem, partition->topic);
+    stele_mem_free(mem, partition->name);
+    stele_mem_free(mem, partition->path);
+    stele_mem_free(mem, partition);
+}
+
+bool stele_partition_is_idle(const struct stele_partition *partition)
+{
+    return partition->job_count == 0 && stele_list_is_empty(&partition->queue);
+}
+
+void stele_partition_close(struct stele_partition *partition)
+{
+    STELE_ASSERT(stele_partition_is_idle(partition));
+    stele_timer_cancel(partition->shard->wheel, &partition->flush_timer);
+    stele_timer_cancel(partition->shard->wheel, &partition->unlink_timer);
+    if (partition->state != STELE_PARTITION_OPEN)
+        return;
+    enum stele_err err = stele_log_close(partition->log);
+    partition->state = err == STELE_OK ? STELE_PARTITION_CLOSED : STELE_PARTITION_OFFLINE;
+    if (err != STELE_OK)
+        partition->shard->node->dirs[partition->dir].has_failed_log = true;
+    partition->shard->is_changed = true;
+}

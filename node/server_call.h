@@ -1,0 +1,53 @@
+/* A request between its frame and its answer. It belongs to a session; while operations or tasks of it are under way it
+ * lives on, also after the connection is gone. */
+#ifndef STELE_NODE_SERVER_CALL_H
+#define STELE_NODE_SERVER_CALL_H
+
+#include "node/shard.h"
+#include "proto/codec.h"
+
+struct stele_session;
+
+struct stele_server_call {
+    struct stele_list link; /* in the session's list, in order of arrival */
+    struct stele_session *session;
+    struct stele_shard *shard; /* of the session */
+    struct stele_buf *frame;   /* the message and the records after it */
+    uint8_t *records;
+    size_t records_bytes;
+    struct stele_arena arena;
+    struct stele_request request;
+    struct stele_response response;
+
+    struct stele_piece *pieces; /* sent after the message; the call's references */
+    int piece_count;
+    size_t piece_bytes;
+
+    bool is_done, has_no_answer;
+    bool is_hurried;       /* somebody waits behind it: answer as soon as it can be answered */
+    const char *close_why; /* the connection is closed after it; NULL: goes on */
+
+    /* The handler's: answers a call that waits for something that may never come. NULL: it never waits. */
+    void (*hurry)(struct stele_server_call *call);
+    /* The handler's: gives back what it holds. NULL: nothing. */
+    void (*release)(struct stele_server_call *call);
+    void *state; /* the handler's, in the arena */
+};
+
+/** The response is filled (or has_no_answer is set); it is sent when its turn comes. The call may be gone after this.
+ */
+void stele_server_call_done(struct stele_server_call *call);
+/** The request cannot be answered: the connection is closed when its turn comes. `why` is a constant. */
+void stele_server_call_fail(struct stele_server_call *call, const char *why);
+
+/** Decodes, authorizes and hands to a handler; ends in one of the two above, now or later. */
+void stele_dispatch(struct stele_server_call *call);
+
+void stele_handle_hello(struct stele_server_call *call);
+void stele_handle_metadata(struct stele_server_call *call);
+void stele_handle_create_topic(struct stele_server_call *call);
+void stele_handle_produce(struct stele_server_call *call);
+void stele_handle_fetch(struct stele_server_call *call);
+void stele_handle_list_offsets(struct stele_server_call *call);
+
+#endif

@@ -1,0 +1,50 @@
+/* One connection: frames in, answers out in the order of the requests. */
+#ifndef STELE_NODE_SESSION_H
+#define STELE_NODE_SESSION_H
+
+#include "node/server_call.h"
+#include "proto/frame.h"
+
+/** Why a session does not read; it reads when the mask is 0. */
+enum stele_session_pause {
+    STELE_PAUSE_CALLS = 1,  /* enough requests without an answer */
+    STELE_PAUSE_SENDS = 2,  /* enough bytes that the peer has not taken */
+    STELE_PAUSE_MEMORY = 4, /* memory is short */
+    STELE_PAUSE_STOP = 8    /* the node stops, or the connection is to be closed */
+};
+
+struct stele_session {
+    struct stele_list link; /* in the shard's */
+    struct stele_shard *shard;
+    struct stele_conn *conn; /* NULL when closed */
+    int64_t id;
+    int refs; /* one of the connection, one of every call, one of every caller on the stack */
+
+    uint8_t header[STELE_FRAME_HEADER_BYTES];
+    size_t got; /* bytes of the header, then of the frame */
+    struct stele_frame_header frame_header;
+    struct stele_buf *frame; /* NULL while the header is read */
+
+    struct stele_list calls;
+    int call_count;
+    size_t call_bytes;
+
+    unsigned paused;  /* enum stele_session_pause */
+    bool is_waiting;  /* the connection was told that there is no room */
+    bool is_greeted;  /* hello was answered */
+    bool is_flushing; /* answers are being sent: no second round inside */
+    bool is_cut;      /* nothing is read any more; closed when the answers are out */
+    const char *close_why;
+    struct stele_timer idle_timer, memory_timer;
+    int64_t active_ms;
+};
+
+/** Errors: NO_MEMORY, CLOSED (the shard stops). */
+STELE_MUST_CHECK enum stele_err stele_session_new(struct stele_shard *shard, struct stele_conn *conn,
+                                                  const struct stele_conn_handler **out_handler, void **out_arg);
+/** Reads nothing any more, answers what is under way, then closes. */
+void stele_session_stop(struct stele_session *session);
+/** Drops it and its calls, whatever is under way: at the end of the node. */
+void stele_session_free(struct stele_session *session);
+
+#endif

@@ -1,0 +1,70 @@
+/* A shard of the node: one event loop's share of the connections and partitions. Code of one shard never touches what
+ * another owns; it sends a task there, and the task comes back.
+ *
+ * Invariants
+ *  1. A shard's fields are used on its loop only; `node` and what it says to be constant may be read from any.
+ *  2. Tasks sent from one shard to another arrive in the order in which they were sent. */
+#ifndef STELE_NODE_SHARD_H
+#define STELE_NODE_SHARD_H
+
+#include "base/env.h"
+#include "base/net.h"
+#include "base/timing_wheel.h"
+#include "proto/uuid.h"
+#include "storage/file_cache.h"
+
+struct stele_node;
+struct stele_partition;
+
+struct stele_shard {
+    struct stele_node *node;
+    int index; /* STELE_SHARD_CONTROL, or a data shard */
+    struct stele_env *env;
+    struct stele_net *net;
+    struct stele_timing_wheel *wheel;
+    struct stele_file_cache *cache;
+
+    struct stele_partition *partitions; /* a table by topic id and number */
+    struct stele_list opening;          /* partitions that wait for their turn to be opened */
+    int opening_count;                  /* those whose job runs */
+
+    struct stele_list sessions;
+    int session_count;
+    int64_t last_session_id;
+
+    struct stele_list cold; /* reads that wait for room under the budget of cold bytes */
+    int64_t cold_bytes;     /* being read in */
+
+    struct stele_timer retain_timer, expire_timer;
+    _Atomic bool is_changed; /* an offset that the checkpoints hold moved since the last round */
+
+    /* stopping */
+    bool is_stopping;
+    bool is_closed; /* its logs were closed: nothing is opened any more */
+    struct stele_task rounds_task, stop_task;
+    void (*stopped)(struct stele_shard *shard); /* on the control shard */
+};
+
+/** Errors: NO_MEMORY. deinit after a failure too. */
+STELE_MUST_CHECK enum stele_err stele_shard_init(struct stele_shard *shard, struct stele_node *node, int index);
+/** Drops everything without touching a file. */
+void stele_shard_deinit(struct stele_shard *shard);
+
+/** Runs `task` on `to`: at once when it is the caller's own shard, otherwise as a message. */
+void stele_shard_send(struct stele_shard *from, struct stele_shard *to, struct stele_task *task);
+
+/** The data shard that owns a partition: the same for every shard and in every run of equal shape. */
+struct stele_shard *stele_shard_of(struct stele_node *node, const struct stele_uuid *topic_id, int32_t partition);
+
+/** Arms `timer` to a moment from now; a wheel out of memory is asked again at the next occasion. */
+void stele_shard_arm(struct stele_shard *shard, struct stele_timer *timer, int64_t deadline_ms);
+
+/** From the control shard: arms the timers of the rounds, after start. */
+void stele_shard_begin_rounds(struct stele_shard *shard);
+
+/** Refuses new work, lets what is under way end, closes connections and logs; then `stopped`, on the control shard. */
+void stele_shard_stop(struct stele_shard *shard, void (*stopped)(struct stele_shard *shard));
+/** Called when a session or a partition has nothing under way any more. */
+void stele_shard_check_stopped(struct stele_shard *shard);
+
+#endif
