@@ -17,10 +17,10 @@ struct stele_log_sink;
 struct stele_loop;
 
 struct stele_loop_options {
-    struct stele_mem *mem;       /* shared by all loops of a process */
-    struct stele_vfs *vfs;       /* may be NULL where no file is used */
-    struct stele_jobs *jobs;     /* borrowed; NULL: a job's work runs at once, in the caller */
-    struct stele_log_sink *sink; /* borrowed; NULL: events are dropped */
+    struct stele_mem *mem;             /* shared by all loops of a process */
+    struct stele_vfs *vfs;             /* may be NULL where no file is used */
+    struct stele_jobs *jobs;           /* borrowed; NULL: a job's work runs at once, in the caller */
+    const struct stele_log_sink *sink; /* borrowed; NULL: events are dropped */
 };
 
 /** What a loop drives: the monotonic ms of the next deadline (INT64_MAX none), and the call when it has come. */

@@ -38,7 +38,9 @@ struct stele_tcp_accept {
     _Atomic int64_t *open_count; /* connections open now, over all nets */
     int64_t open_max;            /* beyond it a connection is closed at once */
 };
-/** Listens and takes connections until unserve. Errors: IO. */
+/** Makes a bound socket take connections into its queue. Errors: IO. */
+STELE_MUST_CHECK enum stele_err stele_tcp_listen(int fd);
+/** Hands connections of a socket that listens over, until unserve. Errors: IO. */
 STELE_MUST_CHECK enum stele_err stele_tcp_serve(struct stele_tcp *tcp, const struct stele_tcp_accept *accept);
 void stele_tcp_unserve(struct stele_tcp *tcp);
 /** Connections that are not yet freed: those that still send what was queued before close count too. */

@@ -153,12 +153,15 @@ static void accept_again(evutil_socket_t fd, short what, void *arg)
         (void)event_add(&tcp->accept_event, NULL);
 }
 
+enum stele_err stele_tcp_listen(int fd)
+{
+    return listen(fd, BACKLOG) == 0 ? STELE_OK : STELE_IO;
+}
+
 enum stele_err stele_tcp_serve(struct stele_tcp *tcp, const struct stele_tcp_accept *accept)
 {
     struct event_base *base = stele_loop_base(tcp->loop);
     tcp->accept = *accept;
-    if (listen(accept->fd, BACKLOG) != 0)
-        return STELE_IO;
     if (event_assign(&tcp->accept_event, base, accept->fd, EV_READ | EV_PERSIST, accept_ready, tcp) != 0 ||
         evtimer_assign(&tcp->accept_retry, base, accept_again, tcp) != 0 || event_add(&tcp->accept_event, NULL) != 0)
         return STELE_IO;
