@@ -35,8 +35,11 @@ struct verifying {
     int64_t batch_count, batch_capacity;
     int64_t expected; /* next offset over segments; -1 at the start */
     int32_t last_epoch;
+    int64_t rebuilt_from, cut_from;  /* where recovery may rebuild and cut; INT64_MAX nowhere */
     struct stele_epoch_cache epochs; /* rebuilt from the log */
-    struct stele_checkpoint cleaner;
+    /* of the log directory */
+    struct stele_checkpoint cleaner, points, marks;
+    bool was_clean;
 };
 
 static void found(struct verifying *v, enum stele_finding_kind kind, const char *path, int64_t pos, const char *format,
@@ -170,6 +173,14 @@ static bool is_zero(const uint8_t *bytes, size_t count)
     return true;
 }
 
+/* A crash tears the last batch, above all that was settled: nothing but preallocated zeros comes after it. `size`: of a
+ * batch that is all there but wrong; otherwise 0. */
+static bool is_torn(const struct verifying *v, int64_t base_offset, const uint8_t *bytes, size_t count, size_t size)
+{
+    int64_t next = v->expected >= 0 ? v->expected : base_offset;
+    return next >= v->cut_from && (size == 0 || is_zero(bytes + size, count - size));
+}
+
 static enum stele_err verify_log(struct verifying *v, const char *path, int64_t base_offset, bool is_last)
 {
     uint8_t *bytes = NULL;
@@ -185,11 +196,10 @@ static enum stele_err verify_log(struct verifying *v, const char *path, int64_t 
         if (bad == STELE_OK && scanned.header.base_offset < base_offset)
             bad = STELE_CORRUPT_MESSAGE;
         if (bad != STELE_OK) {
-            /* A crash tears the last batch of the last segment, or leaves preallocated zeros. */
-            bool is_torn = is_last && (!is_whole || (size_t)size == count - at);
             bool is_empty = is_zero(bytes + at, count - at);
-            found(v, is_last && (is_empty || (is_torn && size == 0)) ? STELE_FINDING_CRASH : STELE_FINDING_DAMAGE, path,
-                  (int64_t)at,
+            bool is_crash = is_last && (is_empty || count - at < STELE_BATCH_HEADER_BYTES ||
+                                        is_torn(v, base_offset, bytes + at, count - at, is_whole ? (size_t)size : 0));
+            found(v, is_crash ? STELE_FINDING_CRASH : STELE_FINDING_DAMAGE, path, (int64_t)at,
                   is_empty   ? "zeros at the end"
                   : is_whole ? "the batch fails its checksum"
                              : "the batch is cut or its length is wrong");
@@ -423,8 +433,9 @@ static enum stele_err verify_epochs(struct verifying *v, const char *dir)
                        (cache.entries[k].epoch == entry->epoch && cache.entries[k].start_offset == entry->start_offset);
         /* The first epoch may have begun before the log's start, or at a record that was compacted away. */
         if (!is_there && !v->is_compacted && i > 0)
-            found(v, STELE_FINDING_DAMAGE, path, -1, "epoch %d starts at %lld in the log, and the file says otherwise",
-                  entry->epoch, (long long)entry->start_offset);
+            found(v, entry->start_offset >= v->rebuilt_from ? STELE_FINDING_CRASH : STELE_FINDING_DAMAGE, path, -1,
+                  "epoch %d starts at %lld in the log, and the file says otherwise", entry->epoch,
+                  (long long)entry->start_offset);
     }
     for (int k = 0; k < cache.count && err == STELE_OK; k++) {
         bool is_known = cache.entries[k].epoch <= stele_epoch_cache_latest(&v->epochs);
@@ -433,6 +444,36 @@ static enum stele_err verify_epochs(struct verifying *v, const char *dir)
     }
     stele_epoch_cache_deinit(&cache);
     return err;
+}
+
+/* What the checkpoints and the marker say of the partitions in this directory. A bad checkpoint is found elsewhere. */
+static enum stele_err load_checkpoints(struct verifying *v, const char *log_dir)
+{
+    static const char *const names[] = {STELE_CLEANER_OFFSET_FILE, STELE_RECOVERY_POINT_FILE,
+                                        STELE_HIGH_WATERMARK_FILE};
+    struct stele_checkpoint *const checkpoints[] = {&v->cleaner, &v->points, &v->marks};
+    char path[STELE_PATH_BYTES];
+    struct stele_stat stat;
+    for (size_t i = 0; i < STELE_ARRAY_LEN(names); i++) {
+        if (stele_checkpoint_read(checkpoints[i], v->env->vfs, log_dir, names[i], NULL) == STELE_NO_MEMORY)
+            return STELE_NO_MEMORY;
+    }
+    enum stele_err err = stele_path_join(path, log_dir, STELE_CLEAN_SHUTDOWN_FILE);
+    v->was_clean = err == STELE_OK && v->env->vfs->ops->stat(v->env->vfs, path, &stat) == STELE_OK;
+    return err;
+}
+
+/* Recovery's rule: it scans from the recovery point and cuts above the high watermark too. Nothing is excused after a
+ * clean stop and in a partition that no checkpoint names. */
+static void find_points(struct verifying *v, const char *topic, int32_t partition)
+{
+    int64_t point = 0, mark = 0;
+    v->rebuilt_from = v->cut_from = INT64_MAX;
+    if (v->was_clean || !stele_checkpoint_get(&v->points, topic, partition, &point))
+        return;
+    (void)stele_checkpoint_get(&v->marks, topic, partition, &mark);
+    v->rebuilt_from = point;
+    v->cut_from = stele_max_i64(point, mark);
 }
 
 static enum stele_err verify_partition(struct verifying *v, const char *dir, const char *name)
@@ -447,9 +488,11 @@ static enum stele_err verify_partition(struct verifying *v, const char *dir, con
     v->expected = -1;
     v->last_epoch = -1;
     v->epochs.count = 0;
-    v->is_compacted =
-        v->options->is_compacted || (stele_partition_dir_parse(name, topic, &partition, &kind) == STELE_OK &&
-                                     stele_checkpoint_get(&v->cleaner, topic, partition, &cleaned));
+    v->is_compacted = v->options->is_compacted;
+    if (stele_partition_dir_parse(name, topic, &partition, &kind) == STELE_OK) {
+        v->is_compacted = v->is_compacted || stele_checkpoint_get(&v->cleaner, topic, partition, &cleaned);
+        find_points(v, topic, partition);
+    }
     enum stele_err err = v->env->vfs->ops->list(v->env->vfs, dir, list_name, &listing);
     for (int i = 0; i < v->base_count && err == STELE_OK; i++)
         err = verify_segment(v, dir, v->bases[i], i == v->base_count - 1);
@@ -500,12 +543,15 @@ static enum stele_err verify_dir(struct verifying *v, const char *path)
     if (err != STELE_OK)
         return err;
     if (v->base_count > 0) {
+        char parent[STELE_PATH_BYTES];
         *v->report = before;
-        return verify_partition(v, path, name == NULL ? path : name + 1);
+        err = stele_path_join(parent, path, "..");
+        if (err == STELE_OK)
+            err = load_checkpoints(v, parent);
+        return err == STELE_OK ? verify_partition(v, path, name == NULL ? path : name + 1) : err;
     }
-    if (stele_checkpoint_read(&v->cleaner, v->env->vfs, path, STELE_CLEANER_OFFSET_FILE, NULL) == STELE_NO_MEMORY)
-        return STELE_NO_MEMORY;
-    return v->env->vfs->ops->list(v->env->vfs, path, list_name, &log_dir);
+    err = load_checkpoints(v, path);
+    return err != STELE_OK ? err : v->env->vfs->ops->list(v->env->vfs, path, list_name, &log_dir);
 }
 
 static enum stele_err verify_file(struct verifying *v, const char *path)
@@ -528,15 +574,20 @@ enum stele_err stele_verify(struct stele_env *env, const char *path, const struc
                             struct stele_verify_report *out_report)
 {
     struct stele_verify_report report = {0};
-    struct verifying v = {.env = env, .options = options, .report = &report};
+    struct verifying v = {
+        .env = env, .options = options, .report = &report, .rebuilt_from = INT64_MAX, .cut_from = INT64_MAX};
     struct stele_stat stat;
     stele_epoch_cache_init(&v.epochs, env->mem);
     stele_checkpoint_init(&v.cleaner, env->mem);
+    stele_checkpoint_init(&v.points, env->mem);
+    stele_checkpoint_init(&v.marks, env->mem);
     enum stele_err err = env->vfs->ops->stat(env->vfs, path, &stat);
     if (err == STELE_OK)
         err = stat.is_dir ? verify_dir(&v, path) : verify_file(&v, path);
     stele_epoch_cache_deinit(&v.epochs);
     stele_checkpoint_deinit(&v.cleaner);
+    stele_checkpoint_deinit(&v.points);
+    stele_checkpoint_deinit(&v.marks);
     stele_mem_free(env->mem, v.batches);
     stele_mem_free(env->mem, v.bases);
     if (err == STELE_OK)

@@ -1,0 +1,178 @@
+#include "base/buf.h"
+#include "proto/record_batch.h"
+#include "storage/checkpoint.h"
+#include "storage/test/disk_files.h"
+#include "storage/verify.h"
+
+#include <string.h>
+
+#define DIR "/log/t-0"
+#define LOG DIR "/00000000000000000000.log"
+#define EPOCHS DIR "/" STELE_LEADER_EPOCH_FILE
+
+enum { BATCHES = 4, BATCH_RECORDS = 2, ZEROS = 600, LOG_BYTES_MAX = 4096 };
+
+struct fixture {
+    struct sim_disk *disk;
+    struct stele_test_env env;
+    uint8_t bytes[LOG_BYTES_MAX];
+    size_t ends[BATCHES];
+};
+
+/* Offsets 0 to 7 in four batches; the last two are of epoch 1. */
+static int setup(void **state)
+{
+    struct fixture *f = test_calloc(1, sizeof(*f));
+    f->disk = sim_disk_new(1);
+    disk_make_dir(f->disk, "/log");
+    disk_make_dir(f->disk, DIR);
+    stele_test_env_init(&f->env, sim_disk_vfs(f->disk));
+    size_t count = 0;
+    for (int i = 0; i < BATCHES; i++) {
+        struct stele_batch_options options = {.codec_level = STELE_CODEC_LEVEL_DEFAULT,
+                                              .base_offset = i * BATCH_RECORDS,
+                                              .partition_leader_epoch = i / 2,
+                                              .producer_id = -1,
+                                              .producer_epoch = -1,
+                                              .base_sequence = -1};
+        struct stele_batch_builder *builder = stele_batch_builder_new(&f->env.mem.mem, &options);
+        struct stele_buf *batch = NULL;
+        for (int k = 0; k < BATCH_RECORDS; k++) {
+            struct stele_record_in record = {.timestamp = 1000 + i, .value = "value", .value_bytes = 5};
+            assert_ok(stele_batch_builder_add(builder, &record));
+        }
+        assert_ok(stele_batch_builder_finish(builder, &batch));
+        memcpy(f->bytes + count, batch->bytes, batch->count);
+        count += batch->count;
+        f->ends[i] = count;
+        stele_buf_unref(batch);
+        stele_batch_builder_free(builder);
+    }
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    sim_disk_free(f->disk);
+    stele_test_mem_check_empty(&f->env.mem);
+    test_free(f);
+    return 0;
+}
+
+static void ignore(void *arg, const struct stele_finding *finding)
+{
+    (void)arg;
+    (void)finding;
+}
+
+static struct stele_verify_report verify(struct fixture *f, const char *path)
+{
+    struct stele_verify_options options = {.found = ignore};
+    struct stele_verify_report report;
+    assert_ok(stele_verify(&f->env.env, path, &options, &report));
+    return report;
+}
+
+struct tail {
+    const char *name;
+    size_t kept;                /* of the last batch */
+    size_t zeros;               /* after it */
+    bool is_flipped;            /* a byte of the last batch */
+    bool is_followed;           /* by a sound batch */
+    const char *points, *marks; /* checkpoints; NULL none */
+    bool is_clean;
+    int damages, leftovers;
+};
+
+#define AT(offset) "0\n1\nt 0 " #offset "\n"
+
+/* What is wrong after the recovery point and the high watermark, at the end of the log and before nothing but zeros, is
+ * what a crash left. The same below them, after a clean stop, before sound batches or without a checkpoint is damage.
+ */
+static void test_tails(void **state)
+{
+    struct fixture *f = *state;
+    size_t last = f->ends[BATCHES - 1] - f->ends[BATCHES - 2];
+    const struct tail tails[] = {
+        {.name = "whole", .kept = last, .points = AT(4)},
+        {.name = "cut", .kept = last - 1, .points = AT(6), .leftovers = 1},
+        {.name = "cut below the point", .kept = last - 1, .points = AT(7), .damages = 1},
+        {.name = "cut below the mark", .kept = last - 1, .points = AT(0), .marks = AT(8), .damages = 1},
+        {.name = "cut at the mark", .kept = last - 1, .points = AT(0), .marks = AT(6), .leftovers = 1},
+        {.name = "cut after a clean stop", .kept = last - 1, .points = AT(6), .is_clean = true, .damages = 1},
+        {.name = "cut, no checkpoint", .kept = last - 1, .damages = 1},
+        {.name = "cut, another's checkpoint", .kept = last - 1, .points = "0\n1\nt 1 6\n", .damages = 1},
+        {.name = "cut in its header", .kept = 30, .leftovers = 1},
+        {.name = "torn", .kept = last, .is_flipped = true, .points = AT(6), .leftovers = 1},
+        {.name = "torn, preallocated",
+         .kept = last,
+         .zeros = ZEROS,
+         .is_flipped = true,
+         .points = AT(6),
+         .leftovers = 2},
+        {.name = "torn below the point", .kept = last, .is_flipped = true, .points = AT(8), .damages = 1},
+        {.name = "torn, then a batch",
+         .kept = last,
+         .is_flipped = true,
+         .is_followed = true,
+         .points = AT(6),
+         .damages = 1},
+        {.name = "preallocated", .kept = last, .zeros = ZEROS, .leftovers = 1},
+    };
+    for (size_t i = 0; i < STELE_ARRAY_LEN(tails); i++) {
+        const struct tail *tail = &tails[i];
+        uint8_t bytes[LOG_BYTES_MAX];
+        size_t count = f->ends[BATCHES - 2] + tail->kept;
+        memcpy(bytes, f->bytes, count);
+        bytes[count - 1] ^= tail->is_flipped ? 0x55 : 0;
+        memset(bytes + count, 0, tail->zeros);
+        count += tail->zeros;
+        if (tail->is_followed) {
+            memcpy(bytes + count, f->bytes + f->ends[BATCHES - 2], last);
+            stele_batch_stamp(bytes + count, BATCHES * BATCH_RECORDS, 1);
+            count += last;
+        }
+        disk_put(f->disk, LOG, bytes, count);
+        disk_put_text(f->disk, EPOCHS, "0\n2\n0 0\n1 4\n");
+        disk_put_text(f->disk, "/log/" STELE_RECOVERY_POINT_FILE, tail->points == NULL ? "0\n0\n" : tail->points);
+        disk_put_text(f->disk, "/log/" STELE_HIGH_WATERMARK_FILE, tail->marks == NULL ? "0\n0\n" : tail->marks);
+        if (tail->is_clean)
+            disk_put_text(f->disk, "/log/" STELE_CLEAN_SHUTDOWN_FILE, "");
+        struct stele_verify_report report = verify(f, "/log");
+        if (report.damages != tail->damages || report.crash_leftovers != tail->leftovers)
+            fail_msg("%s: %lld damages, %lld leftovers", tail->name, (long long)report.damages,
+                     (long long)report.crash_leftovers);
+        if (tail->is_clean)
+            assert_ok(f->env.env.vfs->ops->unlink(f->env.env.vfs, "/log/" STELE_CLEAN_SHUTDOWN_FILE));
+        assert_int_equal(report.files, 3); /* the log and two checkpoints */
+    }
+}
+
+/* An epoch above the recovery point need not be in the file yet; below it must. */
+static void test_epochs(void **state)
+{
+    struct fixture *f = *state;
+    static const struct {
+        const char *points;
+        int damages, leftovers;
+    } cases[] = {{AT(4), 0, 1}, {AT(5), 1, 0}, {"0\n0\n", 1, 0}};
+    disk_put(f->disk, LOG, f->bytes, f->ends[BATCHES - 1]);
+    disk_put_text(f->disk, EPOCHS, "0\n1\n0 0\n");
+    for (size_t i = 0; i < STELE_ARRAY_LEN(cases); i++) {
+        disk_put_text(f->disk, "/log/" STELE_RECOVERY_POINT_FILE, cases[i].points);
+        struct stele_verify_report report = verify(f, "/log");
+        assert_int_equal(report.damages, cases[i].damages);
+        assert_int_equal(report.crash_leftovers, cases[i].leftovers);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_tails, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_epochs, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
