@@ -4,6 +4,7 @@
 # complaints about sound files, and the decoded keys and values of the internal topics and the metadata log.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+. "$here/dump_text.sh"
 stele=${STELE:-$here/../../build/bin/stele}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -12,15 +13,10 @@ mkdir "$work/crashed"
 tar -C "$work/crashed" --zstd -xf "$work/crashed.tar.zst"
 cd "$work"
 
-# Lines of complaint and the indented ones after them go; so does what a decoder added to a record's line.
-plain() {
-    sed -E -e '/^(Non-consecutive offsets|Mismatches in|The following|Found |Indexed offset:)/d' -e '/^  /d' \
-        -e '/^\| /{/endTxnMarker/!s/(headerKeys: \[[^]]*\]).*/\1/}'
-}
 failed=0 files=0 lines=0
 while read -r file; do
     files=$((files + 1))
-    plain <"expected/$(tr / _ <<<"$file").txt" >want
+    plain_dump <"expected/$(tr / _ <<<"$file").txt" >want
     "$stele" dump "$file" >got 2>errors || { echo "stele dump $file failed:"; cat errors; failed=1; }
     lines=$((lines + $(wc -l <want)))
     diff want got >difference || { echo "$file differs:"; head -5 difference; failed=1; }
