@@ -200,13 +200,18 @@ static void count_roll(struct stele_log *log, enum stele_reason reason)
         STELE_METRIC_ADD(metrics, log_rolls_index, 1);
 }
 
-/* A roll failed after the new segment was made: its empty file must not be there when the old one goes on. */
-static enum stele_err forget_segment(struct stele_log *log, struct stele_segment *seg)
+/* A roll failed: the empty file of the new segment must not be there when the old one goes on. For want of memory the
+ * old one stays sealed until the next append (roll_when_due). */
+static enum stele_err undo_roll(struct stele_log *log, struct stele_segment *seg, int64_t base_offset)
 {
-    int64_t base_offset = seg->base_offset;
-    enum stele_err err = stele_segment_mark_deleted(seg);
-    stele_segment_free(seg);
-    return err == STELE_OK ? stele_segment_unlink_deleted(log->env->vfs, log->dir, base_offset) : err;
+    enum stele_err err = STELE_OK;
+    if (seg != NULL) {
+        stele_segment_free(seg);
+        err = stele_segment_unlink_files(log->env, log->dir, base_offset);
+    }
+    if (err == STELE_OK)
+        err = stele_segment_activate(stele_log__active(log));
+    return err == STELE_NO_MEMORY ? STELE_OK : err;
 }
 
 /* The new segment is made before the old one is sealed, so that there always is an active one. */
@@ -224,10 +229,8 @@ static enum stele_err roll_to(struct stele_log *log, int64_t base_offset, enum s
     if (err == STELE_OK)
         err = stele_log__add_segment(log, seg);
     if (err != STELE_OK) {
-        enum stele_err again = seg == NULL ? STELE_OK : forget_segment(log, seg);
-        if (again == STELE_OK)
-            again = stele_segment_activate(old);
-        return again == STELE_OK ? err : again;
+        enum stele_err undone = undo_roll(log, seg, base_offset);
+        return undone == STELE_OK ? err : stele_log__fail(log, undone, "a roll that could not be undone");
     }
     log->has_new_names = true;
     /* A base above the end is a hole of the leader's log; should the append fail, the next one must not go below it. */
@@ -352,7 +355,9 @@ static enum stele_err roll_when_due(struct appending *a)
 {
     enum stele_reason reason;
     int64_t base_offset = stele_max_i64(a->log->headers[0].base_offset, a->log->log_end_offset);
-    enum stele_err err = roll_reason(a, &reason);
+    enum stele_err err = stele_segment_activate(stele_log__active(a->log));
+    if (err == STELE_OK)
+        err = roll_reason(a, &reason);
     if (err == STELE_OK && reason != STELE_REASON_COUNT)
         err = roll_to(a->log, base_offset, reason);
     return settle(a->log, err, "a roll that failed");

@@ -88,7 +88,8 @@ static enum stele_err read_hints(struct stele_recovery *rec)
  * segment stays in any case. */
 static enum stele_err finish_deletion(struct stele_recovery *rec)
 {
-    static const char *const suffixes[] = {".log", ".index", ".timeindex", ".txnindex", ".snapshot"};
+    struct stele_env *env = rec->env;
+    const char *dir = rec->open->dir;
     struct stele_found_files *files = &rec->files;
     int gone = 0;
     while (gone + 1 < files->count && files->segments[gone].base_offset <= rec->deleted_to)
@@ -96,12 +97,14 @@ static enum stele_err finish_deletion(struct stele_recovery *rec)
     if (gone == 0 || files->segments[gone].base_offset <= rec->deleted_to)
         return STELE_OK;
     for (int i = 0; i < gone; i++) {
-        for (size_t k = 0; k < STELE_ARRAY_LEN(suffixes); k++) {
-            enum stele_err err =
-                stele_segment_unlink(rec->env, rec->open->dir, files->segments[i].base_offset, suffixes[k]);
-            if (err != STELE_OK)
-                return stele_recovery_fail(rec, err, NULL, "a segment that was deleted cannot be deleted again");
-        }
+        int64_t base_offset = files->segments[i].base_offset;
+        enum stele_err err = stele_segment_unlink_files(env, dir, base_offset);
+        if (err == STELE_OK)
+            err = stele_segment_unlink(env, dir, base_offset, ".snapshot");
+        if (err == STELE_OK && files->segments[i].was_being_deleted)
+            err = stele_segment_unlink_deleted(env->vfs, dir, base_offset);
+        if (err != STELE_OK)
+            return stele_recovery_fail(rec, err, NULL, "a segment that was deleted cannot be deleted again");
     }
     rec->is_changed = true;
     files->count -= gone;

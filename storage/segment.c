@@ -6,6 +6,8 @@
 #include <string.h>
 
 static const char *const suffixes[4] = {".log", ".index", ".timeindex", ".txnindex"};
+static const char *const deleted_suffixes[5] = {".log.deleted", ".index.deleted", ".timeindex.deleted",
+                                                ".txnindex.deleted", ".snapshot.deleted"};
 
 void stele_segment_name(int64_t base_offset, const char *suffix, char out_name[STELE_SEGMENT_NAME_BYTES])
 {
@@ -81,7 +83,7 @@ static enum stele_err set_up_indexes(struct stele_segment *seg, struct stele_fil
     return stele_txn_index_init(&seg->txns, seg->env, cache, path, seg->base_offset, found == STELE_OK);
 }
 
-static enum stele_err delete_stale(struct stele_env *env, const char *dir, int64_t base_offset)
+enum stele_err stele_segment_unlink_files(struct stele_env *env, const char *dir, int64_t base_offset)
 {
     char path[STELE_PATH_BYTES];
     for (size_t i = 0; i < STELE_ARRAY_LEN(suffixes); i++) {
@@ -120,7 +122,7 @@ enum stele_err stele_segment_create(struct stele_env *env, struct stele_file_cac
     seg->is_first_known = true;
     seg->is_unsynced = true;
     seg->mtime_ms = seg->created_ms;
-    enum stele_err err = delete_stale(env, dir, base_offset);
+    enum stele_err err = stele_segment_unlink_files(env, dir, base_offset);
     if (err == STELE_OK)
         err = path_of(dir, base_offset, ".log", path);
     if (err == STELE_OK)
@@ -130,7 +132,7 @@ enum stele_err stele_segment_create(struct stele_env *env, struct stele_file_cac
     if (err == STELE_OK) {
         err = create_log_file(seg, path, config);
         /* A file without room for its preallocation must not be met as a segment later. */
-        if (err != STELE_OK && delete_stale(env, dir, base_offset) != STELE_OK)
+        if (err != STELE_OK && stele_segment_unlink_files(env, dir, base_offset) != STELE_OK)
             err = STELE_IO;
     }
     if (err != STELE_OK) {
@@ -237,7 +239,7 @@ enum stele_err stele_segment_append(struct stele_segment *seg, const struct stel
                                     int header_count)
 {
     struct stele_file *file = NULL;
-    STELE_ASSERT(seg->offsets.is_active);
+    STELE_ASSERT(seg->offsets.is_active && seg->times.is_active);
     STELE_ASSERT(seg->bytes + (int64_t)count <= INT32_MAX);
     seg->is_unsynced = true;
     enum stele_err err = stele_index_reserve(&seg->offsets, header_count);
@@ -423,10 +425,10 @@ enum stele_err stele_segment_mark_deleted(struct stele_segment *seg)
     struct stele_cached_file *files[4] = {seg->file, seg->offsets.file, seg->times.file, seg->txns.file};
     for (int i = 0; i < 4; i++) {
         char path[STELE_PATH_BYTES];
-        int length = snprintf(path, sizeof(path), "%s.deleted", stele_cached_file_path(files[i]));
-        if (length < 0 || (size_t)length >= sizeof(path))
-            return STELE_TOO_LARGE;
-        enum stele_err err = stele_cached_file_rename(files[i], path);
+        enum stele_err err = path_of(seg->dir, seg->base_offset, deleted_suffixes[i], path);
+        /* An attempt before this one may have got as far as here. */
+        if (err == STELE_OK && strcmp(stele_cached_file_path(files[i]), path) != 0)
+            err = stele_cached_file_rename(files[i], path);
         if (err != STELE_OK && err != STELE_NOT_FOUND)
             return err;
     }
@@ -435,12 +437,10 @@ enum stele_err stele_segment_mark_deleted(struct stele_segment *seg)
 
 enum stele_err stele_segment_unlink_deleted(struct stele_vfs *vfs, const char *dir, int64_t base_offset)
 {
-    static const char *const deleted[] = {".log.deleted", ".index.deleted", ".timeindex.deleted", ".txnindex.deleted",
-                                          ".snapshot.deleted"};
     enum stele_err result = STELE_OK;
-    for (size_t i = 0; i < STELE_ARRAY_LEN(deleted); i++) {
+    for (size_t i = 0; i < STELE_ARRAY_LEN(deleted_suffixes); i++) {
         char path[STELE_PATH_BYTES];
-        enum stele_err err = path_of(dir, base_offset, deleted[i], path);
+        enum stele_err err = path_of(dir, base_offset, deleted_suffixes[i], path);
         if (err == STELE_OK)
             err = vfs->ops->unlink(vfs, path);
         if (err != STELE_OK && err != STELE_NOT_FOUND)
@@ -454,5 +454,4 @@ void stele_segment_check(const struct stele_segment *seg)
     STELE_ASSERT(seg->base_offset >= 0);
     STELE_ASSERT(seg->bytes >= 0);
     STELE_ASSERT(seg->bytes <= INT32_MAX);
-    STELE_ASSERT(seg->offsets.is_active == seg->times.is_active);
 }

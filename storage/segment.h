@@ -53,7 +53,8 @@ STELE_MUST_CHECK enum stele_err stele_segment_open(struct stele_env *env, struct
 void stele_segment_attach(struct stele_segment *seg, struct stele_file_cache *cache);
 /** Gives up memory and references; files stay. NULL is fine. */
 void stele_segment_free(struct stele_segment *seg);
-/** Makes the last segment after a start ready for appends: indexes into memory, max timestamp known. */
+/** Makes the last segment ready for appends, after a start and after a roll that failed: indexes into memory, max
+ * timestamp known. */
 STELE_MUST_CHECK enum stele_err stele_segment_activate(struct stele_segment *seg);
 
 /** Writes one or more batches that lie in `bytes`, updates indexes by facts 3.4. `headers` are their decoded headers.
@@ -126,7 +127,9 @@ STELE_MUST_CHECK enum stele_err stele_segment_sync_begin(struct stele_segment *s
 STELE_MUST_CHECK enum stele_err stele_segment_sync_run(struct stele_segment_sync *sync);
 void stele_segment_sync_release(struct stele_segment_sync *sync);
 
-/** Renames all files to *.deleted. Missing ones are fine. */
+/** Unlinks the files of a segment that is not open. Takes no memory. Missing ones are fine. */
+STELE_MUST_CHECK enum stele_err stele_segment_unlink_files(struct stele_env *env, const char *dir, int64_t base_offset);
+/** Renames all files to *.deleted. Missing ones are fine; after a failure it may be asked again. */
 STELE_MUST_CHECK enum stele_err stele_segment_mark_deleted(struct stele_segment *seg);
 /** Unlinks files named after base_offset with suffix ".deleted" (job). */
 STELE_MUST_CHECK enum stele_err stele_segment_unlink_deleted(struct stele_vfs *vfs, const char *dir,

@@ -1,5 +1,7 @@
 #include "storage/test/log_world.h"
 
+#include "storage/checkpoint.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -175,15 +177,22 @@ void world_append(struct log_world *w, int count, int32_t epoch)
         append_one(w, &options, epoch);
 }
 
+/* A log holds no older epoch behind a newer one. */
+static int32_t latest_epoch(struct log_world *w)
+{
+    int32_t epoch = stele_epoch_cache_latest(stele_log_epochs(w->log));
+    return epoch < 0 ? 0 : epoch;
+}
+
 void world_append_txn(struct log_world *w, int64_t producer_id, int32_t sequence)
 {
     struct stele_batch_options options = world_options(producer_id, sequence, STELE_BATCH_TRANSACTIONAL);
-    append_one(w, &options, 0);
+    append_one(w, &options, latest_epoch(w));
 }
 
 void world_append_abort(struct log_world *w, int64_t producer_id)
 {
-    assert_ok(world_put(w, world_build_abort(w, producer_id), STELE_ORIGIN_COORDINATOR, 0));
+    assert_ok(world_put(w, world_build_abort(w, producer_id), STELE_ORIGIN_COORDINATOR, latest_epoch(w)));
 }
 
 void world_fill(struct log_world *w, int count)
@@ -345,6 +354,31 @@ void world_flip(struct log_world *w, struct path path, int64_t pos)
 void world_delete(struct log_world *w, struct path path)
 {
     assert_ok(world_vfs(w)->ops->unlink(world_vfs(w), path.text));
+}
+
+static enum stele_err check_name(void *arg, const char *name)
+{
+    static const char *const known[] = {".log",      ".index",           ".timeindex",           ".txnindex",
+                                        ".snapshot", STELE_HISTORY_FILE, STELE_LEADER_EPOCH_FILE};
+    bool *is_known = arg;
+    const char *suffix = name;
+    int64_t base_offset;
+    bool is_named = false;
+    if (!stele_segment_name_parse(name, &base_offset, &suffix))
+        suffix = name;
+    for (size_t i = 0; i < STELE_ARRAY_LEN(known); i++)
+        is_named = is_named || strcmp(suffix, known[i]) == 0;
+    if (!is_named)
+        print_error("left behind: %s\n", name);
+    *is_known = *is_known && is_named;
+    return STELE_OK;
+}
+
+bool world_has_only_known_names(struct log_world *w)
+{
+    bool is_known = true;
+    assert_ok(world_vfs(w)->ops->list(world_vfs(w), WORLD_DIR, check_name, &is_known));
+    return is_known;
 }
 
 struct history_count {

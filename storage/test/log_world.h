@@ -56,6 +56,7 @@ struct stele_buf *world_build_abort(struct log_world *w, int64_t producer_id);
 enum stele_err world_put(struct log_world *w, struct stele_buf *buf, enum stele_origin origin, int32_t epoch);
 /** Appends `count` batches of no producer. */
 void world_append(struct log_world *w, int count, int32_t epoch);
+/** These two of the latest epoch. */
 void world_append_txn(struct log_world *w, int64_t producer_id, int32_t sequence);
 void world_append_abort(struct log_world *w, int64_t producer_id);
 /** Opens an empty log and appends `count` batches of epoch 0, flushed. */
@@ -83,6 +84,8 @@ void world_resize(struct log_world *w, struct path path, int64_t bytes);
 void world_flip(struct log_world *w, struct path path, int64_t pos);
 void world_delete(struct log_world *w, struct path path);
 
+/** No file in the directory but those of segments and a log's own: nothing was left behind. */
+bool world_has_only_known_names(struct log_world *w);
 /** How often history tells of `kind` with `reason`. */
 int world_history(struct log_world *w, enum stele_history_kind kind, enum stele_reason reason);
 
