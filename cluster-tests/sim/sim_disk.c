@@ -102,6 +102,13 @@ static void sim_close(struct stele_file *handle)
     free(file);
 }
 
+static bool is_bad(struct sim_disk *disk, const struct sim_file *file, int64_t pos, int64_t end)
+{
+    bool has_bad = sim_image_is_bad(&file->node->image, pos, end);
+    disk->stats.bad_reads += has_bad;
+    return has_bad;
+}
+
 static enum stele_err sim_pread(struct stele_file *handle, void *out_bytes, size_t bytes, int64_t pos,
                                 size_t *out_count)
 {
@@ -112,10 +119,14 @@ static enum stele_err sim_pread(struct stele_file *handle, void *out_bytes, size
         return err;
     if (pos < 0)
         return STELE_IO;
+    if (sim_disk_chance(disk, disk->rates.evict))
+        disk->stats.pages_evicted += sim_image_evict(&file->node->image);
     if (bytes > 1 && sim_disk_chance(disk, disk->rates.short_read)) {
         bytes = (size_t)stele_prng_range(&disk->calls_prng, 1, (int64_t)bytes - 1);
         disk->stats.short_reads++;
     }
+    if (is_bad(disk, file, pos, pos + (int64_t)bytes))
+        return STELE_IO;
     size_t count = sim_image_read(&file->node->image, out_bytes, bytes, pos);
     if (file->node->image.unwritten_count > 0)
         sim_audit_read(disk, file, pos, pos + (int64_t)count);
@@ -178,12 +189,25 @@ static enum stele_err sim_pwritev(struct stele_file *handle, const struct iovec 
     return STELE_OK;
 }
 
-/* The pages are clean now though they did not go out: a second sync will not find them. */
-static void lose_writes(struct sim_disk *disk, struct sim_node *node)
+/* A second sync will not find the pages. */
+void sim_disk_lose_writes(struct sim_disk *disk, struct sim_node *node, int64_t pos, int64_t end)
 {
-    disk->stats.sync_failures++;
-    disk->stats.pages_lost_by_sync += sim_image_sync_failed(&node->image, &disk->calls_prng);
+    disk->stats.pages_lost_by_sync += sim_image_write_failed(&node->image, pos, end, &disk->calls_prng);
     sim_node_note(&disk->names, node);
+}
+
+/* What the file system itself finds: no room after all, or a write-back that failed before. */
+static enum stele_err late_error(struct sim_disk *disk, struct sim_node *node)
+{
+    if (node->has_pending_error) {
+        node->has_pending_error = false;
+        return STELE_IO;
+    }
+    if (!disk->is_quota_at_sync || disk->quota_bytes < 0 || disk->names.used_bytes <= disk->quota_bytes ||
+        sim_image_is_clean(&node->image))
+        return STELE_OK;
+    disk->stats.no_space++;
+    return STELE_NO_SPACE;
 }
 
 static enum stele_err sim_sync(struct stele_file *handle)
@@ -193,19 +217,22 @@ static enum stele_err sim_sync(struct stele_file *handle)
     struct sim_node *node = file->node;
     bool was_stopped = disk->is_stopped;
     enum stele_err err = enter_file(file, SIM_DISK_SYNC);
-    if (err == STELE_OK && disk->is_quota_at_sync && disk->quota_bytes >= 0 &&
-        disk->names.used_bytes > disk->quota_bytes && !sim_image_is_clean(&node->image)) {
-        disk->stats.no_space++;
-        err = STELE_NO_SPACE;
-    }
+    if (err == STELE_OK)
+        err = late_error(disk, node);
     if (err != STELE_OK) {
-        if (!was_stopped && !disk->is_stopped && file->run == disk->run)
-            lose_writes(disk, node);
+        if (!was_stopped && !disk->is_stopped && file->run == disk->run) {
+            disk->stats.sync_failures++;
+            sim_disk_lose_writes(disk, node, 0, INT64_MAX);
+        }
         return err;
+    }
+    if (sim_disk_chance(disk, disk->rates.sync_lie)) {
+        disk->stats.sync_lies++;
+        sim_disk_lose_writes(disk, node, 0, INT64_MAX);
     }
     sim_image_sync(&node->image);
     node->durable_mtime_ms = node->mtime_ms;
-    node->is_unsynced = false;
+    node->is_unsynced = !sim_image_is_clean(&node->image); /* pages that an earlier sync lost */
     sim_node_note(&disk->names, node);
     disk->names.sequence_synced = disk->names.sequence;
     return STELE_OK;
@@ -215,8 +242,15 @@ static void sim_sync_range(struct stele_file *handle, int64_t pos, int64_t bytes
 {
     struct sim_file *file = file_of(handle);
     struct sim_disk *disk = sim_disk_of(handle->vfs);
-    if (file->run == disk->run && !disk->is_stopped)
-        sim_image_write_back(&file->node->image, pos, bytes, &disk->calls_prng);
+    if (file->run != disk->run || disk->is_stopped)
+        return;
+    if (sim_disk_chance(disk, disk->rates.write_back_error)) {
+        file->node->has_pending_error = true;
+        disk->stats.write_back_errors++;
+        sim_disk_lose_writes(disk, file->node, pos, pos + bytes);
+        return;
+    }
+    sim_image_write_back(&file->node->image, pos, bytes, &disk->calls_prng);
 }
 
 static enum stele_err sim_truncate(struct stele_file *handle, int64_t bytes)
@@ -276,7 +310,7 @@ static enum stele_err sim_map(struct stele_file *handle, size_t bytes, const uin
     enum stele_err err = enter_file(file, SIM_DISK_MAP);
     if (err != STELE_OK)
         return err;
-    if (bytes == 0)
+    if (bytes == 0 || is_bad(sim_disk_of(handle->vfs), file, 0, (int64_t)bytes))
         return STELE_IO;
     uint8_t *map = sim_alloc(bytes);
     (void)sim_image_read(&file->node->image, map, bytes, 0);

@@ -71,7 +71,10 @@ struct sim_disk_hooks {
 struct sim_disk_rates {
     uint32_t short_read, short_write;
     uint32_t read_error, write_error, sync_error; /* IO; of sync_error the pages are gone, see sim_disk_evict */
-    uint32_t cold;                                /* resident says NO */
+    uint32_t write_back_error; /* of a sync_range: pages are gone, and the file's next sync tells, also after a kill */
+    uint32_t sync_lie;         /* a lying disk: sync returns OK and the pages are gone as in sync_error */
+    uint32_t evict;            /* before a read: what sim_disk_evict does, to this file */
+    uint32_t cold;             /* resident says NO */
     uint32_t stall;
     int64_t call_us_min, call_us_max;   /* every call takes that long */
     int64_t stall_us_min, stall_us_max; /* and a stalled one that long on top */
@@ -94,7 +97,8 @@ struct sim_disk_stats {
     int64_t sizes_short;    /* files that came back shorter than they were */
     int64_t sizes_unfilled; /* files that came back longer than what was kept of them */
     int64_t truncations_kept, truncations_lost, names_kept, names_lost;
-    int64_t short_reads, short_writes, no_space, sync_failures, pages_lost_by_sync, pages_evicted, rotten;
+    int64_t short_reads, short_writes, no_space, sync_failures, pages_lost_by_sync, pages_evicted;
+    int64_t write_back_errors, sync_lies, bad_reads, rotten;
     int64_t renames_unsynced, reads_unwritten; /* audits that failed */
 };
 
@@ -162,6 +166,12 @@ void sim_disk_crash(struct sim_disk *disk, enum sim_disk_crash_mode mode);
 void sim_disk_evict(struct sim_disk *disk);
 /** Flips the bits of `mask` in one byte at rest. NOT_FOUND without such a file or byte. */
 enum stele_err sim_disk_flip(struct sim_disk *disk, const char *path, int64_t pos, uint8_t mask);
+/** The sectors of [pos, end) cannot be read (IO) until they are written anew; that outlives every crash. NOT_FOUND
+ * without such a file. */
+enum stele_err sim_disk_spoil(struct sim_disk *disk, const char *path, int64_t pos, int64_t end);
+/** A write that went astray, found at rest: sector `to` holds what belongs to sector `from` (indexes of 512 bytes),
+ * which is as if it had never been written. NOT_FOUND without such a file or sectors. */
+enum stele_err sim_disk_misplace(struct sim_disk *disk, const char *path, int64_t from, int64_t to);
 /** Bit rot: damages one bit to one sector of a random file whose path has `pattern` and which is not empty. Tells which
  * (out_path) and where; NOT_FOUND when there is none. */
 enum stele_err sim_disk_rot(struct sim_disk *disk, const char *pattern, char out_path[STELE_PATH_BYTES],
@@ -173,7 +183,7 @@ enum stele_err sim_disk_rot(struct sim_disk *disk, const char *pattern, char out
  * asks for the name alone. */
 bool sim_disk_is_durable(struct sim_disk *disk, const char *path, int64_t pos, int64_t end);
 enum { SIM_DISK_ALLOWED_MAX = 16 };
-/** A file may be renamed to a path of `pattern` without having been synced since its last write. */
+/** A file may be renamed to a path of `pattern` without having been synced, every page of it, since its last write. */
 void sim_disk_allow_unsynced_rename(struct sim_disk *disk, const char *pattern);
 /** Reads of bytes that were never written (grown by truncate or allocate, or skipped) are fine for paths of
  * `pattern`; they are fine everywhere after a crash or kill, until the next such growth. */

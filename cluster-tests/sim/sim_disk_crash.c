@@ -99,6 +99,7 @@ static void lose_power(struct sim_disk *disk, bool is_ordered)
             node->mtime_ms = node->durable_mtime_ms;
         node->durable_mtime_ms = node->mtime_ms;
         node->is_unsynced = false;
+        node->has_pending_error = false;
         sim_node_charge(names, node, node->image.bytes);
         sim_node_note(names, node);
         STELE_ASSERT(stele_list_is_empty(&node->dirty));
@@ -154,15 +155,46 @@ void sim_disk_evict(struct sim_disk *disk)
         disk->stats.pages_evicted += sim_image_evict(&dirty_node(link)->image);
 }
 
-enum stele_err sim_disk_flip(struct sim_disk *disk, const char *path, int64_t pos, uint8_t mask)
+/* The image of the file at `path`; NULL when there is none. */
+static struct sim_image *image_at(struct sim_disk *disk, const char *path)
 {
     struct sim_place place;
     enum stele_err err = sim_names_find(&disk->names, SIM_LIVE, path, &place);
-    if (err != STELE_OK)
-        return err;
-    if (place.node == NULL || place.node->is_dir || pos < 0 || pos >= place.node->image.bytes)
+    return err != STELE_OK || place.node == NULL || place.node->is_dir ? NULL : &place.node->image;
+}
+
+enum stele_err sim_disk_flip(struct sim_disk *disk, const char *path, int64_t pos, uint8_t mask)
+{
+    struct sim_image *image = image_at(disk, path);
+    if (image == NULL || pos < 0 || pos >= image->bytes)
         return STELE_NOT_FOUND;
-    sim_image_flip(&place.node->image, pos, mask);
+    sim_image_flip(image, pos, mask);
+    return STELE_OK;
+}
+
+enum stele_err sim_disk_spoil(struct sim_disk *disk, const char *path, int64_t pos, int64_t end)
+{
+    struct sim_image *image = image_at(disk, path);
+    if (image == NULL)
+        return STELE_NOT_FOUND;
+    image->bad.from = pos - pos % SIM_SECTOR_BYTES;
+    image->bad.to = (end + SIM_SECTOR_BYTES - 1) / SIM_SECTOR_BYTES * SIM_SECTOR_BYTES;
+    return STELE_OK;
+}
+
+enum stele_err sim_disk_misplace(struct sim_disk *disk, const char *path, int64_t from, int64_t to)
+{
+    struct sim_image *image = image_at(disk, path);
+    if (image == NULL || from < 0 || to < 0 || (stele_max_i64(from, to) + 1) * SIM_SECTOR_BYTES > image->bytes)
+        return STELE_NOT_FOUND;
+    uint8_t moved[SIM_SECTOR_BYTES], there[SIM_SECTOR_BYTES];
+    (void)sim_image_read(image, moved, SIM_SECTOR_BYTES, from * SIM_SECTOR_BYTES);
+    (void)sim_image_read(image, there, SIM_SECTOR_BYTES, to * SIM_SECTOR_BYTES);
+    for (int64_t i = 0; i < SIM_SECTOR_BYTES; i++) {
+        sim_image_flip(image, to * SIM_SECTOR_BYTES + i, (uint8_t)(moved[i] ^ there[i]));
+        if (from != to)
+            sim_image_flip(image, from * SIM_SECTOR_BYTES + i, moved[i]);
+    }
     return STELE_OK;
 }
 

@@ -58,6 +58,8 @@ extern const struct stele_vfs_ops sim_disk_ops;
 enum stele_err sim_disk_enter(struct sim_disk *disk, enum sim_disk_op op, const char *path);
 bool sim_disk_chance(struct sim_disk *disk, uint32_t per_million);
 bool sim_pattern_fits(const char *pattern, const char *text);
+/** Pages of the file's [pos, end) are clean from now on though they may not have gone out. */
+void sim_disk_lose_writes(struct sim_disk *disk, struct sim_node *node, int64_t pos, int64_t end);
 void sim_audit_rename(struct sim_disk *disk, const struct sim_node *node, const char *from, const char *to);
 void sim_audit_read(struct sim_disk *disk, const struct sim_file *file, int64_t pos, int64_t end);
 

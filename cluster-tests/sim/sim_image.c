@@ -176,6 +176,22 @@ static void fill_unwritten(struct sim_image *image, int64_t from, int64_t to)
     }
 }
 
+bool sim_image_is_bad(const struct sim_image *image, int64_t pos, int64_t end)
+{
+    return image->bad.from < image->bad.to && pos < image->bad.to && end > image->bad.from;
+}
+
+/* A sector that is written anew can be read again; one in the middle takes those behind it along. */
+static void heal_bad(struct sim_image *image, int64_t pos, int64_t end)
+{
+    if (!sim_image_is_bad(image, pos, end))
+        return;
+    if (pos <= image->bad.from)
+        image->bad.from = stele_min_i64(image->bad.to, end);
+    else
+        image->bad.to = pos;
+}
+
 void sim_image_write(struct sim_image *image, const void *bytes, size_t count, int64_t pos)
 {
     const uint8_t *in = bytes;
@@ -193,6 +209,7 @@ void sim_image_write(struct sim_image *image, const void *bytes, size_t count, i
         done += chunk;
     }
     mark_dirty(image, pos / SIM_PAGE_BYTES, pages_of(end));
+    heal_bad(image, pos, end);
     if (image->unwritten_count > 0)
         fill_unwritten(image, pos, end);
     if (pos > image->bytes)
@@ -278,10 +295,12 @@ void sim_image_sync(struct sim_image *image)
     settle(image);
 }
 
-int64_t sim_image_sync_failed(struct sim_image *image, struct stele_prng *prng)
+int64_t sim_image_write_failed(struct sim_image *image, int64_t pos, int64_t end, struct stele_prng *prng)
 {
-    int64_t lost = 0;
-    for (int64_t i = image->dirty_from; i < stele_min_i64(image->dirty_to, image->slot_count); i++) {
+    int64_t lost = 0, to = stele_min_i64(image->dirty_to, image->slot_count);
+    if (end < image->bytes)
+        to = stele_min_i64(to, pages_of(end));
+    for (int64_t i = stele_max_i64(pos / SIM_PAGE_BYTES, image->dirty_from); i < to; i++) {
         struct sim_slot *slot = &image->slots[i];
         if (!is_dirty(slot) || slot->live == NULL)
             continue;

@@ -30,6 +30,7 @@ struct sim_image {
     int64_t dirty_from, dirty_to; /* slots outside have live == durable */
     struct sim_range *unwritten;  /* ascending; bytes inside `bytes` that nobody wrote */
     int unwritten_count, unwritten_capacity;
+    struct sim_range bad; /* bytes that cannot be read; empty: none */
 };
 
 /* One power failure. */
@@ -54,8 +55,8 @@ void sim_image_truncate(struct sim_image *image, int64_t bytes);
 bool sim_image_is_clean(const struct sim_image *image);
 /** Live becomes durable, but for lost pages. */
 void sim_image_sync(struct sim_image *image);
-/** Each dirty page becomes durable or lost; returns how many were lost. */
-int64_t sim_image_sync_failed(struct sim_image *image, struct stele_prng *prng);
+/** Each dirty page of [pos, end) becomes durable or lost; returns how many were lost. */
+int64_t sim_image_write_failed(struct sim_image *image, int64_t pos, int64_t end, struct stele_prng *prng);
 /** Some dirty pages of the range become durable. */
 void sim_image_write_back(struct sim_image *image, int64_t pos, int64_t bytes, struct stele_prng *prng);
 /** Lost pages show their durable content; returns how many. */
@@ -64,6 +65,8 @@ bool sim_image_has_truncation(const struct sim_image *image);
 /** The power failed: live and durable become what is left. */
 void sim_image_lose(struct sim_image *image, const struct sim_loss *loss, bool is_truncation_kept);
 bool sim_image_is_durable(const struct sim_image *image, int64_t pos, int64_t end);
+/** Does a read of [pos, end) meet what cannot be read? */
+bool sim_image_is_bad(const struct sim_image *image, int64_t pos, int64_t end);
 /** Changes one byte inside `bytes`, live and durable. */
 void sim_image_flip(struct sim_image *image, int64_t pos, uint8_t mask);
 bool sim_image_has_unwritten(const struct sim_image *image, int64_t pos, int64_t end);

@@ -365,6 +365,7 @@ static struct sim_node *twin_of(struct sim_node *node, struct sim_node **work)
     struct sim_node *twin = node_new(node->is_dir, node->mtime_ms);
     twin->refs = 0;
     twin->is_unsynced = node->is_unsynced;
+    twin->has_pending_error = node->has_pending_error;
     twin->durable_mtime_ms = node->durable_mtime_ms;
     twin->truncate_sequence = node->truncate_sequence;
     twin->charged_bytes = node->charged_bytes;

@@ -28,7 +28,8 @@ struct sim_node {
     int refs;
     bool is_dir;
     bool is_locked;
-    bool is_unsynced; /* written or cut since its last good sync */
+    bool is_unsynced;       /* written or cut since its last good sync */
+    bool has_pending_error; /* of a write-back: the next sync fails */
     int64_t mtime_ms, durable_mtime_ms;
     int64_t truncate_sequence;                  /* of its last unsynced truncation */
     int64_t charged_bytes;                      /* of the quota: what it reserved from its beginning */
