@@ -1,6 +1,7 @@
 #include "base/test/support.h"
 #include "proto/record_batch.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Golden vectors, made by independent encoders (A and K by two of them). */
@@ -386,8 +387,8 @@ static enum stele_err walk(const uint8_t *bytes, size_t count, int *out_records)
     return err;
 }
 
-/* Every way in which a record can be wrong is INVALID_RECORD, and what Kafka's reader lets pass is let pass. A sound
- * record "k" = "v" without headers is 10 00 00 00 02 6b 02 76 00. */
+/* Every way in which a record can be wrong is INVALID_RECORD, and what Kafka's reader lets pass is let pass: at the end
+ * of a batch, and with a record behind it. A sound record "k" = "v" without headers is 10 00 00 00 02 6b 02 76 00. */
 static void test_record_faults(void **state)
 {
     (void)state;
@@ -429,13 +430,22 @@ static void test_record_faults(void **state)
         {"count negative", "10000000026b027600", -1, STELE_INVALID_RECORD},
     };
     for (size_t i = 0; i < STELE_ARRAY_LEN(cases); i++) {
+        static const char one_more[] = "36000000026b28303132333435363738393031323334353637383900";
         uint8_t bytes[256];
+        char hex[256];
         int records = -1;
         size_t count = batch_of(cases[i].hex, cases[i].record_count, bytes, sizeof(bytes));
         print_message("%s\n", cases[i].name);
         assert_int_equal(walk(bytes, count, &records), cases[i].want);
         if (cases[i].want == STELE_END)
             assert_int_equal(records, cases[i].record_count);
+        if (cases[i].record_count <= 0)
+            continue;
+        (void)snprintf(hex, sizeof(hex), "%s%s", cases[i].hex, one_more);
+        count = batch_of(hex, cases[i].record_count + 1, bytes, sizeof(bytes));
+        assert_int_equal(walk(bytes, count, &records), cases[i].want);
+        if (cases[i].want == STELE_END)
+            assert_int_equal(records, cases[i].record_count + 1);
     }
 }
 

@@ -1,0 +1,283 @@
+#include "bench/bench_util.h"
+
+#include "base/prng.h"
+#include "base/sort.h"
+#include "host/clock.h"
+#include "host/heap.h"
+#include "host/jobs.h"
+#include "host/vfs_posix.h"
+#include "storage/validate.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { OPEN_MAX = 4096, MAP_BYTES_MAX = 256 << 20 };
+
+void bench_require(bool ok, const char *what)
+{
+    if (ok)
+        return;
+    perror(what);
+    exit(1);
+}
+
+void bench_check(enum stele_err err, const char *what)
+{
+    if (err == STELE_OK)
+        return;
+    fprintf(stderr, "%s: %s\n", what, stele_err_text(err));
+    exit(1);
+}
+
+static double clock_s(clockid_t clock)
+{
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+double bench_now_s(void)
+{
+    return clock_s(CLOCK_MONOTONIC);
+}
+
+double bench_cpu_s(void)
+{
+    return clock_s(CLOCK_THREAD_CPUTIME_ID);
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double left = *(const double *)a, right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
+static double quantile(const double *values, int count, int quarter)
+{
+    double sorted[BENCH_ROUNDS_MAX];
+    memcpy(sorted, values, (size_t)count * sizeof(double));
+    stele_sort(sorted, (size_t)count, sizeof(double), compare_doubles);
+    return sorted[(count - 1) * quarter / 4];
+}
+
+double bench_median(const double *values, int count)
+{
+    return quantile(values, count, 2);
+}
+
+int64_t bench_size(const struct bench_world *world, int64_t full, int64_t quick)
+{
+    return world->is_quick ? quick : full;
+}
+
+static void usage(const char *program)
+{
+    fprintf(stderr, "usage: %s [--quick] [--rounds N] [--dir DIR] [--input FILE]\n", program);
+    exit(2);
+}
+
+void bench_open(struct bench_world *world, int argc, char **argv)
+{
+    const char *parent = ".";
+    int rounds = 0;
+    memset(world, 0, sizeof(*world));
+    for (int i = 1; i < argc; i++) {
+        bool has_value = i + 1 < argc;
+        if (strcmp(argv[i], "--quick") == 0)
+            world->is_quick = true;
+        else if (strcmp(argv[i], "--rounds") == 0 && has_value)
+            rounds = (int)strtol(argv[++i], NULL, 10);
+        else if (strcmp(argv[i], "--dir") == 0 && has_value)
+            parent = argv[++i];
+        else if (strcmp(argv[i], "--input") == 0 && has_value)
+            world->input = argv[++i];
+        else
+            usage(argv[0]);
+    }
+    if (rounds < 0 || rounds > BENCH_ROUNDS_MAX)
+        usage(argv[0]);
+    world->rounds = rounds > 0 ? rounds : (int)bench_size(world, 15, 1);
+    (void)snprintf(world->dir, sizeof(world->dir), "%s/stele-bench-XXXXXX", parent);
+    bench_require(mkdtemp(world->dir) != NULL, world->dir);
+    stele_mem_init(&world->mem, stele_heap_source(), 0);
+    world->vfs = stele_vfs_posix_new(&world->mem);
+    world->jobs = stele_jobs_new(&world->mem, 1);
+    world->loop =
+        stele_loop_new(&(struct stele_loop_options){.mem = &world->mem, .vfs = world->vfs, .jobs = world->jobs});
+    bench_require(world->vfs != NULL && world->jobs != NULL && world->loop != NULL, "the bench's world");
+    world->env = stele_loop_env(world->loop);
+    world->cache = stele_file_cache_new(world->env, OPEN_MAX, MAP_BYTES_MAX);
+    bench_require(world->cache != NULL, "a file cache");
+}
+
+static void remove_dir(const char *dir)
+{
+    DIR *names = opendir(dir);
+    for (struct dirent *name; names != NULL && (name = readdir(names)) != NULL;) {
+        char path[512];
+        if (strcmp(name->d_name, ".") == 0 || strcmp(name->d_name, "..") == 0)
+            continue;
+        (void)snprintf(path, sizeof(path), "%s/%s", dir, name->d_name);
+        (void)unlink(path);
+    }
+    if (names != NULL)
+        closedir(names);
+    (void)rmdir(dir);
+}
+
+void bench_close(struct bench_world *world)
+{
+    stele_jobs_free(world->jobs);
+    stele_file_cache_free(world->cache);
+    stele_loop_free(world->loop);
+    stele_vfs_posix_free(world->vfs);
+    if (!stele_mem_is_empty(&world->mem))
+        fprintf(stderr, "memory is still held at the end\n");
+    remove_dir(world->dir);
+}
+
+static double mb_per_s(double bytes, double seconds)
+{
+    return bytes / 1e6 / seconds;
+}
+
+void bench_title(const char *title)
+{
+    printf("\n%-52s %10s %10s %6s %13s %5s\n", title, "bare MB/s", "ours MB/s", "ratio", "quartiles", "goal");
+}
+
+void bench_compare(struct bench_world *world, struct bench_row *row, bench_run bare, bench_run ours, void *arg)
+{
+    double ratios[BENCH_ROUNDS_MAX];
+    for (int i = 0; i < world->rounds; i++) {
+        if (i % 2 == 1)
+            row->ours_s[i] = ours(world, arg);
+        row->bare_s[i] = bare(world, arg);
+        if (i % 2 == 0)
+            row->ours_s[i] = ours(world, arg);
+        ratios[i] = row->bare_s[i] / row->ours_s[i];
+    }
+    printf("%-52s %10.0f %10.0f %6.2f   %.2f .. %.2f", row->name,
+           mb_per_s(row->bytes, bench_median(row->bare_s, world->rounds)),
+           mb_per_s(row->bytes, bench_median(row->ours_s, world->rounds)), bench_median(ratios, world->rounds),
+           quantile(ratios, world->rounds, 1), quantile(ratios, world->rounds, 3));
+    if (row->goal > 0)
+        printf("  %.2f%s", row->goal, bench_median(ratios, world->rounds) >= row->goal ? "" : " MISSED");
+    printf("\n");
+    fflush(stdout);
+}
+
+/* Words of a small vocabulary: about as compressible as prose. */
+static void fill_text(struct stele_prng *prng, char *out, int bytes)
+{
+    for (int at = 0; at < bytes;) {
+        uint64_t word = stele_prng_below(prng, 2000);
+        int letters = 2 + (int)(word % 9);
+        for (int i = 0; i < letters && at < bytes; i++)
+            out[at++] = (char)('a' + (word * 2654435761U >> (3 * i)) % 26);
+        if (at < bytes)
+            out[at++] = ' ';
+    }
+}
+
+struct stele_buf *bench_batch(struct bench_world *world, size_t batch_bytes, int value_bytes, uint64_t seed)
+{
+    struct stele_batch_options options = {.codec_level = STELE_CODEC_LEVEL_DEFAULT,
+                                          .partition_leader_epoch = -1,
+                                          .producer_id = -1,
+                                          .producer_epoch = -1,
+                                          .base_sequence = -1};
+    struct stele_batch_builder *builder = stele_batch_builder_new(&world->mem, &options);
+    struct stele_buf *batch = NULL;
+    struct stele_prng prng;
+    char *value = malloc((size_t)value_bytes);
+    int64_t now_ms = stele_clock_wall_ms();
+    bench_require(builder != NULL && value != NULL, "a batch");
+    stele_prng_init(&prng, seed, 7);
+    for (;;) {
+        struct stele_record_in record = {
+            .timestamp = now_ms, .key = "0123456789", .key_bytes = 10, .value = value, .value_bytes = value_bytes};
+        if (stele_batch_builder_count(builder) > 0 &&
+            stele_batch_builder_bytes(builder) + stele_record_bytes_max(&record) > batch_bytes)
+            break;
+        fill_text(&prng, value, value_bytes);
+        bench_check(stele_batch_builder_add(builder, &record), "a record");
+    }
+    bench_check(stele_batch_builder_finish(builder, &batch), "a batch");
+    stele_batch_builder_free(builder);
+    free(value);
+    return batch;
+}
+
+void bench_path(const struct bench_world *world, const char *name, char out_path[512])
+{
+    (void)snprintf(out_path, 512, "%s/%s", world->dir, name);
+}
+
+static void log_path(const struct bench_world *world, int number, char out_path[512])
+{
+    char name[32];
+    (void)snprintf(name, sizeof(name), "bench-%d", number);
+    bench_path(world, name, out_path);
+}
+
+struct stele_log *bench_log_open(struct bench_world *world, int number, const struct stele_log_config *config,
+                                 bool was_clean)
+{
+    char dir[512], name[32];
+    struct stele_recovery_report report;
+    struct stele_error error = {.text = ""};
+    struct stele_log *log = NULL;
+    log_path(world, number, dir);
+    bench_require(mkdir(dir, 0755) == 0 || errno == EEXIST, dir);
+    (void)snprintf(name, sizeof(name), "bench-%d", number);
+    struct stele_log_open open = {
+        .env = world->env, .dir = dir, .name = name, .config = *config, .was_clean = was_clean, .high_watermark = -1};
+    if (stele_log_open(&open, &log, &report, &error) != STELE_OK) {
+        fprintf(stderr, "%s: %s\n", dir, error.text);
+        exit(1);
+    }
+    stele_log_attach(log, world->cache);
+    stele_log_set_high_watermark(log, stele_log_end_offset(log));
+    return log;
+}
+
+void bench_append(struct bench_world *world, struct stele_log *log, struct stele_buf *batch, struct stele_appended *out)
+{
+    struct stele_validated validated = {.rebuilt = NULL};
+    memset(batch->bytes, 0, 8); /* the last append stamped its offset here */
+    bench_check(stele_validate(&world->mem, stele_log_config(log), batch->bytes, batch->count,
+                               stele_env_wall_ms(world->env), &validated, NULL),
+                "validation");
+    struct stele_append append = {.bytes = batch->bytes, .count = validated.bytes, .origin = STELE_ORIGIN_CLIENT};
+    bench_check(stele_log_append(log, &append, out), "an append");
+    stele_log_set_high_watermark(log, stele_log_end_offset(log));
+}
+
+void bench_log_fill(struct bench_world *world, int number, int64_t bytes, int value_bytes, char out_path[512])
+{
+    struct stele_log_config config;
+    struct stele_appended appended;
+    stele_log_config_default(&config);
+    struct stele_log *log = bench_log_open(world, number, &config, true);
+    struct stele_buf *batch = bench_batch(world, BENCH_BATCH_BYTES, value_bytes, 1);
+    while (stele_log_bytes(log) < bytes)
+        bench_append(world, log, batch, &appended);
+    stele_buf_unref(batch);
+    bench_check(stele_log_close(log), "a close");
+    (void)snprintf(out_path, 512, "%s/00000000000000000000.log", stele_log_dir(log));
+    stele_log_free(log);
+}
+
+void bench_log_remove(struct bench_world *world, int number)
+{
+    char dir[512];
+    log_path(world, number, dir);
+    remove_dir(dir);
+}
