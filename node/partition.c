@@ -6,19 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-enum {
-    COLD_BYTES_MAX = 16 << 20,   /* being read in at the same time by one shard */
-    COLD_STEP_BYTES = 256 << 10, /* a job's scratch */
-};
-
 static struct stele_produce_op *produce_of(struct stele_op *op)
 {
     return STELE_CONTAINER_OF(op, struct stele_produce_op, op);
-}
-
-static struct stele_read_op *read_of(struct stele_op *op)
-{
-    return STELE_CONTAINER_OF(op, struct stele_read_op, op);
 }
 
 static struct stele_op *op_at(struct stele_list *link)
@@ -37,14 +27,21 @@ static void op_home(struct stele_task *task)
     op->done(op);
 }
 
-static void op_finish(struct stele_op *op, enum stele_err err)
+void stele_op__finish(struct stele_op *op, enum stele_err err)
 {
     op->err = err;
     op->task.run = op_home;
     stele_shard_send(op->shard, op->home, &op->task);
 }
 
-static enum stele_err state_error(const struct stele_partition *partition)
+void stele_op__post(struct stele_op *op)
+{
+    op->err = STELE_OK;
+    op->task.run = op_home;
+    op->home->env->ops->post(op->home->env, &op->task);
+}
+
+enum stele_err stele_partition__state_error(const struct stele_partition *partition)
 {
     switch (partition->state) {
     case STELE_PARTITION_OPENING:
@@ -72,15 +69,15 @@ static void op_arrived(struct stele_task *task)
     struct stele_partition_key key = {.topic_id = op->topic_id, .number = op->number};
     struct stele_partition *partition = stele_partition_find(op->shard, &key);
     if (partition == NULL) {
-        op_finish(op, STELE_UNKNOWN_TOPIC_ID);
+        stele_op__finish(op, STELE_UNKNOWN_TOPIC_ID);
         return;
     }
     op->partition = partition;
-    enum stele_err err = state_error(partition);
+    enum stele_err err = stele_partition__state_error(partition);
     if (err == STELE_OK)
         err = check_epoch(op, partition);
     if (err != STELE_OK)
-        op_finish(op, err);
+        stele_op__finish(op, err);
     else
         op->run(op);
 }
@@ -129,28 +126,7 @@ static void answer_durable(struct stele_partition *partition)
         produce->durability = stele_log_recovery_point(partition->log) > produce->appended.last_offset
                                   ? STELE_DURABILITY_SYNCED
                                   : STELE_DURABILITY_WRITTEN;
-        op_finish(op, STELE_OK);
-    }
-}
-
-/* Always as a message: who waits is not called from the middle of an append. */
-static void wake_read(struct stele_read_op *read)
-{
-    stele_list_remove(&read->op.link);
-    read->is_parked = false;
-    read->op.err = STELE_OK;
-    read->op.task.run = op_home;
-    read->op.home->env->ops->post(read->op.home->env, &read->op.task);
-}
-
-static void wake_reads(struct stele_partition *partition)
-{
-    struct stele_list *at = partition->reads.next;
-    while (at != &partition->reads) {
-        struct stele_read_op *read = read_of(op_at(at));
-        at = at->next;
-        if (partition->state != STELE_PARTITION_OPEN || partition->visible_bytes >= read->wake_at_bytes)
-            wake_read(read);
+        stele_op__finish(op, STELE_OK);
     }
 }
 
@@ -169,7 +145,7 @@ void stele_partition__advance(struct stele_partition *partition)
     answer_durable(partition);
     if (is_synced_first && stele_log_recovery_point(log) < stele_log_end_offset(log))
         stele_partition__flush(partition);
-    wake_reads(partition);
+    stele_partition__wake_reads(partition);
 }
 
 void stele_partition_fail(struct stele_partition *partition)
@@ -183,9 +159,9 @@ void stele_partition_fail(struct stele_partition *partition)
     while (!stele_list_is_empty(&partition->acks)) {
         struct stele_op *op = op_at(partition->acks.next);
         stele_list_remove(&op->link);
-        op_finish(op, STELE_KAFKA_STORAGE_ERROR);
+        stele_op__finish(op, STELE_KAFKA_STORAGE_ERROR);
     }
-    wake_reads(partition);
+    stele_partition__wake_reads(partition);
 }
 
 /* Produce. */
@@ -206,7 +182,7 @@ static void refuse_full(struct stele_produce_op *produce)
                           "the node goes on by itself",
                           produce->op.partition->name, (long long)node->limits.reserve_bytes);
     set_message(produce, error.text);
-    op_finish(&produce->op, STELE_NO_SPACE);
+    stele_op__finish(&produce->op, STELE_NO_SPACE);
 }
 
 static void validate_work(struct stele_job *job)
@@ -238,7 +214,7 @@ static void append(struct stele_partition *partition, struct stele_produce_op *p
                                   (long long)stele_log_config(partition->log)->segment_bytes);
             set_message(produce, error.text);
         }
-        op_finish(&produce->op, err);
+        stele_op__finish(&produce->op, err);
         if (stele_log_is_failed(partition->log))
             stele_partition_fail(partition);
         return;
@@ -257,7 +233,7 @@ static void produce_now(struct stele_partition *partition, struct stele_produce_
     if (partition->state != STELE_PARTITION_OPEN) {
         stele_buf_unref(produce->validated.rebuilt);
         produce->validated.rebuilt = NULL;
-        op_finish(&produce->op, state_error(partition));
+        stele_op__finish(&produce->op, stele_partition__state_error(partition));
         return;
     }
     if (!produce->is_validated) {
@@ -270,13 +246,11 @@ static void produce_now(struct stele_partition *partition, struct stele_produce_
     }
     if (produce->validate_err != STELE_OK) {
         set_message(produce, produce->error.text);
-        op_finish(&produce->op, produce->validate_err);
+        stele_op__finish(&produce->op, produce->validate_err);
         return;
     }
     append(partition, produce);
 }
-
-static void read_now(struct stele_partition *partition, struct stele_read_op *read);
 
 /* Runs what is at the head of the queue until a produce is met that is still validated. */
 static void drain(struct stele_partition *partition)
@@ -289,8 +263,21 @@ static void drain(struct stele_partition *partition)
         if (op->run == stele_partition_produce)
             produce_now(partition, produce_of(op));
         else
-            read_now(partition, read_of(op));
+            op->now(op);
     }
+}
+
+bool stele_partition__wait_turn(struct stele_op *op, void (*now)(struct stele_op *op))
+{
+    struct stele_partition *partition = op->partition;
+    op->now = now;
+    for (struct stele_list *at = partition->queue.next; at != &partition->queue; at = at->next) {
+        if (op_at(at)->origin == op->origin) {
+            stele_list_push(&partition->queue, &op->link);
+            return true;
+        }
+    }
+    return false;
 }
 
 static void validate_done(struct stele_job *job)
@@ -314,12 +301,12 @@ void stele_partition_produce(struct stele_op *op)
         return;
     }
     if (produce->acks < -1 || produce->acks > 1) {
-        op_finish(op, STELE_INVALID_REQUIRED_ACKS);
+        stele_op__finish(op, STELE_INVALID_REQUIRED_ACKS);
         return;
     }
     /* There is one replica until there is replication. */
     if (produce->acks == -1 && stele_log_config(partition->log)->min_insync_replicas > 1) {
-        op_finish(op, STELE_NOT_ENOUGH_REPLICAS);
+        stele_op__finish(op, STELE_NOT_ENOUGH_REPLICAS);
         return;
     }
     stele_list_push(&partition->queue, &op->link);
@@ -332,173 +319,4 @@ void stele_partition_produce(struct stele_op *op)
         partition->shard->env->ops->job(partition->shard->env, &produce->job);
     }
     drain(partition);
-}
-
-/* Read. */
-
-static void warm_work(struct stele_job *job)
-{
-    struct stele_read_op *read = STELE_CONTAINER_OF(job, struct stele_read_op, job);
-    uint8_t *scratch = stele_mem_raw(job->env->mem, STELE_MEM_REQUEST, COLD_STEP_BYTES);
-    int64_t pos = read->slice.pos, end = pos + (int64_t)read->slice.bytes;
-    read->job_err = STELE_OK;
-    if (scratch == NULL)
-        return; /* the range is sent as it is, at the loop's cost */
-    while (pos < end && read->job_err == STELE_OK) {
-        size_t count = (size_t)stele_min_i64(end - pos, COLD_STEP_BYTES);
-        read->job_err = stele_file_read(read->file, scratch, count, pos);
-        pos += (int64_t)count;
-    }
-    stele_mem_free(job->env->mem, scratch);
-}
-
-static void start_cold(struct stele_shard *shard);
-
-static void warm_done(struct stele_job *job)
-{
-    struct stele_read_op *read = STELE_CONTAINER_OF(job, struct stele_read_op, job);
-    struct stele_partition *partition = read->op.partition;
-    struct stele_shard *shard = partition->shard;
-    shard->cold_bytes -= (int64_t)read->slice.bytes;
-    enum stele_err err = read->job_err;
-    if (err != STELE_OK) {
-        stele_trace(shard->env, STELE_TRACE_LOG_DAMAGED, partition->name, stele_err_text(err), read->offset,
-                    read->slice.pos, 0);
-        stele_slice_release(&read->slice);
-        err = STELE_KAFKA_STORAGE_ERROR;
-    }
-    op_finish(&read->op, err);
-    start_cold(shard);
-    stele_partition__job_done(partition);
-}
-
-static void start_cold(struct stele_shard *shard)
-{
-    while (!stele_list_is_empty(&shard->cold)) {
-        struct stele_read_op *read = read_of(op_at(shard->cold.next));
-        int64_t bytes = (int64_t)read->slice.bytes;
-        if (shard->cold_bytes > 0 && shard->cold_bytes + bytes > COLD_BYTES_MAX)
-            return;
-        stele_list_remove(&read->op.link);
-        shard->cold_bytes += bytes;
-        read->job = (struct stele_job){.work = warm_work, .done = warm_done};
-        shard->env->ops->job(shard->env, &read->job);
-    }
-}
-
-static enum stele_err read_log(struct stele_partition *partition, struct stele_read_op *read)
-{
-    struct stele_log *log = partition->log;
-    read->high_watermark = stele_log_high_watermark(log);
-    read->last_stable_offset = stele_log_last_stable_offset(log);
-    read->log_start_offset = stele_log_start_offset(log);
-    read->seen_bytes = partition->visible_bytes;
-    struct stele_read in = {.offset = read->offset,
-                            .bound = read->isolation == STELE_READ_COMMITTED ? read->last_stable_offset
-                                                                             : read->high_watermark,
-                            .max_bytes = read->max_bytes,
-                            .min_one = true};
-    enum stele_err err = stele_log_read(log, &in, &read->slice);
-    if (err == STELE_OK && read->isolation == STELE_READ_COMMITTED && read->slice.bytes > 0)
-        err = stele_log_aborted(log, read->offset, &read->slice, &read->aborted, &read->aborted_count);
-    if (err == STELE_OK && read->slice.file != NULL)
-        read->file = stele_cached_file_send(read->slice.file)->file; /* pinned: open until released */
-    return err;
-}
-
-static void read_now(struct stele_partition *partition, struct stele_read_op *read)
-{
-    read->slice = (struct stele_slice){.file = NULL};
-    read->file = NULL;
-    if (partition->state != STELE_PARTITION_OPEN) {
-        op_finish(&read->op, state_error(partition));
-        return;
-    }
-    enum stele_err err = read_log(partition, read);
-    if (err != STELE_OK)
-        stele_slice_release(&read->slice);
-    if (stele_log_is_failed(partition->log))
-        stele_partition_fail(partition);
-    if (err != STELE_OK || read->slice.bytes == 0) {
-        op_finish(&read->op, err);
-        return;
-    }
-    struct stele_vfs *vfs = partition->shard->env->vfs;
-    if (vfs->ops->resident(read->file, read->slice.pos, (int64_t)read->slice.bytes) == STELE_RESIDENT_YES) {
-        op_finish(&read->op, STELE_OK);
-        return;
-    }
-    partition->job_count++;
-    stele_list_push(&partition->shard->cold, &read->op.link);
-    start_cold(partition->shard);
-}
-
-void stele_partition_read(struct stele_op *op)
-{
-    struct stele_partition *partition = op->partition;
-    for (struct stele_list *at = partition->queue.next; at != &partition->queue; at = at->next) {
-        if (op_at(at)->origin == op->origin) {
-            stele_list_push(&partition->queue, &op->link);
-            return;
-        }
-    }
-    read_now(partition, read_of(op));
-}
-
-static void park_arrived(struct stele_task *task)
-{
-    struct stele_read_op *read = STELE_CONTAINER_OF(task, struct stele_read_op, op.task);
-    struct stele_partition *partition = read->op.partition;
-    stele_slice_release(&read->slice);
-    stele_list_push(&partition->reads, &read->op.link);
-    read->is_parked = true;
-    if (partition->state != STELE_PARTITION_OPEN || partition->visible_bytes >= read->wake_at_bytes)
-        wake_read(read);
-}
-
-void stele_partition_park(struct stele_read_op *read)
-{
-    read->op.task.run = park_arrived;
-    stele_shard_send(read->op.home, read->op.shard, &read->op.task);
-}
-
-static void unpark_home(struct stele_task *task)
-{
-    struct stele_read_op *read = STELE_CONTAINER_OF(task, struct stele_read_op, cancel_task);
-    read->cancelled(read);
-}
-
-static void unpark_arrived(struct stele_task *task)
-{
-    struct stele_read_op *read = STELE_CONTAINER_OF(task, struct stele_read_op, cancel_task);
-    if (read->is_parked) {
-        stele_list_remove(&read->op.link);
-        read->is_parked = false;
-    }
-    task->run = unpark_home;
-    read->op.home->env->ops->post(read->op.home->env, task);
-}
-
-void stele_partition_unpark(struct stele_read_op *read)
-{
-    read->cancel_task.run = unpark_arrived;
-    stele_shard_send(read->op.home, read->op.shard, &read->cancel_task);
-}
-
-/* List offsets. */
-
-void stele_partition_list(struct stele_op *op)
-{
-    struct stele_list_op *list = STELE_CONTAINER_OF(op, struct stele_list_op, op);
-    struct stele_log *log = op->partition->log;
-    int64_t bound =
-        list->isolation == STELE_READ_COMMITTED ? stele_log_last_stable_offset(log) : stele_log_high_watermark(log);
-    enum stele_err err = stele_log_offset_at(log, list->timestamp, &list->found);
-    if (err == STELE_OK && list->timestamp == STELE_TIME_LATEST)
-        list->found.offset = bound;
-    else if (err == STELE_OK && list->timestamp != STELE_TIME_EARLIEST && list->found.offset >= bound)
-        list->found = (struct stele_time_offset){.offset = -1, .timestamp = -1, .leader_epoch = -1};
-    if (stele_log_is_failed(log))
-        stele_partition_fail(op->partition);
-    op_finish(op, err);
 }

@@ -31,6 +31,7 @@ struct stele_op {
     int32_t leader_epoch;              /* as the asker knows it; -1: not checked */
     struct stele_partition *partition; /* set on its shard */
     void (*run)(struct stele_op *op);  /* on the partition's shard */
+    void (*now)(struct stele_op *op);  /* when it had to wait for its turn */
     void (*done)(struct stele_op *op); /* on `home` */
     enum stele_err err;
     int32_t current_leader_id, current_leader_epoch; /* -1, or hints */
@@ -56,6 +57,13 @@ struct stele_produce_op {
     bool is_validating, is_validated, is_visible;
 };
 
+/** A job that reads what is not in the page cache. */
+struct stele_cold {
+    struct stele_list link; /* in its shard's, while the budget is used up */
+    struct stele_job job;
+    int64_t bytes;
+};
+
 struct stele_read_op {
     struct stele_op op;
     int64_t offset;
@@ -75,8 +83,8 @@ struct stele_read_op {
     struct stele_task cancel_task;
     void (*cancelled)(struct stele_read_op *read);
 
-    struct stele_job job; /* reads a cold range in */
-    enum stele_err job_err;
+    struct stele_cold cold;
+    enum stele_err load_err;
 };
 
 struct stele_list_op {
@@ -84,6 +92,9 @@ struct stele_list_op {
     int64_t timestamp;
     enum stele_isolation isolation;
     struct stele_time_offset found;
+
+    struct stele_time_query query;
+    struct stele_cold cold;
 };
 
 enum stele_partition_state {
@@ -196,8 +207,18 @@ bool stele_partition_is_idle(const struct stele_partition *partition);
 /** Closes the log; it was clean when the state is CLOSED after it. */
 void stele_partition_close(struct stele_partition *partition);
 
-/* Between partition.c and partition_flush.c. */
+/* Between the files of the partition. */
 
+/** The operation goes home. */
+void stele_op__finish(struct stele_op *op, enum stele_err err);
+/** The same, OK, always as a message: who waits is not called from the middle of an append. */
+void stele_op__post(struct stele_op *op);
+/** What operations on a partition in this state get; OK when it is open. */
+enum stele_err stele_partition__state_error(const struct stele_partition *partition);
+/** True when produces of the same origin are not yet appended: then `now` is called after them. */
+bool stele_partition__wait_turn(struct stele_op *op, void (*now)(struct stele_op *op));
+/** Wakes the parked reads that have enough, or that wait in vain. */
+void stele_partition__wake_reads(struct stele_partition *partition);
 /** Starts a flush, or remembers to start one when the one under way has ended. */
 void stele_partition__flush(struct stele_partition *partition);
 /** Arms the timer of flush.ms. */

@@ -118,6 +118,15 @@ struct stele_read {
 STELE_MUST_CHECK enum stele_err stele_log_read(struct stele_log *log, const struct stele_read *read,
                                                struct stele_slice *out_slice);
 void stele_slice_release(struct stele_slice *slice);
+/** From the index alone: the range that a read of max_bytes at `offset` looks at, pinned like a slice (base_offset is
+ * not set); empty when there is nothing. What of it is not in the page cache is to be loaded by a job before the read.
+ */
+STELE_MUST_CHECK enum stele_err stele_log_locate(struct stele_log *log, int64_t offset, size_t max_bytes,
+                                                 struct stele_slice *out_slice);
+/** Brings a range of a pinned file into the page cache (job). Errors: END (the file is shorter by now), IO, NO_MEMORY.
+ */
+STELE_MUST_CHECK enum stele_err stele_slice_load(struct stele_mem *mem, struct stele_file *file, int64_t pos,
+                                                 int64_t bytes);
 /** Aborted transactions that a read_committed reader of this slice needs (facts 5.3), into memory of tag LOG that the
  * caller frees. */
 STELE_MUST_CHECK enum stele_err stele_log_aborted(struct stele_log *log, int64_t offset,
@@ -128,8 +137,33 @@ struct stele_time_offset {
     int64_t offset, timestamp; /* offset -1: none */
     int32_t leader_epoch;
 };
-/** STELE_TIME_ values or a timestamp (facts 5.3). A lookup by time scans and may unpack: call it in a job when the log
- * is cold. */
+/** A lookup by time in steps, for a loop that must not block. Between two steps the log may change. */
+struct stele_time_query {
+    int64_t timestamp; /* in: a STELE_TIME_ value or a timestamp (facts 5.3); the rest is zero */
+    struct stele_time_offset found;
+
+    /* the log's */
+    enum { STELE_TIME_BEGINS, STELE_TIME_CHOOSES, STELE_TIME_SEARCHES } phase;
+    struct stele_time_search search;
+    int64_t segment_base; /* looked at now; those below are done with */
+    int64_t largest_base; /* of the segment with the largest timestamp so far, -1 none */
+    int64_t cut_count;    /* of the log when it began */
+    struct stele_segment_range batch;
+    struct stele_slice slice; /* what `work` reads; empty: nothing is to be done */
+    struct stele_file *file;
+    struct stele_mem *mem;
+    bool is_loaded; /* what the step wants to read is in the page cache */
+    struct stele_time_found hit;
+    enum stele_err work_err;
+};
+/** Goes on until there is an answer (*out_waits false) or something that may take long is to be done: then `work` is
+ * due, in a job, and after it the next step. Errors (nothing is held then): as stele_log_read. */
+STELE_MUST_CHECK enum stele_err stele_log_time_step(struct stele_log *log, struct stele_time_query *query,
+                                                    bool *out_waits);
+void stele_log_time_work(struct stele_time_query *query);
+/** Gives up a query between work and step. */
+void stele_log_time_drop(struct stele_time_query *query);
+/** All steps at once. */
 STELE_MUST_CHECK enum stele_err stele_log_offset_at(struct stele_log *log, int64_t timestamp,
                                                     struct stele_time_offset *out);
 

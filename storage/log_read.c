@@ -1,7 +1,8 @@
-/* Reads, aborted transactions and offsets by time (facts 5.3). */
+/* Reads and aborted transactions (facts 5.3). */
 #include "base/check.h"
-#include "proto/api.h"
 #include "storage/log_struct.h"
+
+enum { LOAD_BYTES = 256 << 10 };
 
 static bool is_damaged(const struct stele_log *log, int64_t offset)
 {
@@ -13,14 +14,15 @@ static bool is_damaged(const struct stele_log *log, int64_t offset)
 }
 
 /* Damage met while reading is an answer that names the place, not a reason to take the log offline. */
-static enum stele_err report_damage(struct stele_log *log, const struct stele_segment *seg, int64_t offset, int64_t pos)
+enum stele_err stele_log__report_damage(struct stele_log *log, const struct stele_segment *seg, int64_t offset,
+                                        int64_t pos)
 {
     stele_trace(log->env, STELE_TRACE_LOG_DAMAGED, log->name, stele_cached_file_path(seg->file), offset, pos, 0);
     return STELE_DAMAGED_RANGE;
 }
 
 /* What a lookup ran into: memory and space come back, files that cannot be read do not. */
-static enum stele_err settle(struct stele_log *log, enum stele_err err)
+enum stele_err stele_log__settle_read(struct stele_log *log, enum stele_err err)
 {
     if (err == STELE_OK || err == STELE_DAMAGED_RANGE || err == STELE_NO_MEMORY || err == STELE_NO_SPACE)
         return err;
@@ -68,7 +70,7 @@ static enum stele_err make_slice(struct stele_log *log, int at, const struct ste
     if (err != STELE_OK)
         return err;
     if (pos >= sound_bytes(log, seg)) /* the batch after a gap that holds the offset */
-        return report_damage(log, seg, read->offset, pos);
+        return stele_log__report_damage(log, seg, read->offset, pos);
     int64_t wanted = (int64_t)stele_min_size(read->max_bytes, INT32_MAX);
     if (wanted < first && read->min_one)
         wanted = first;
@@ -87,6 +89,45 @@ static enum stele_err make_slice(struct stele_log *log, int at, const struct ste
     }
     *out = slice;
     return STELE_OK;
+}
+
+enum stele_err stele_log__pin_range(struct stele_segment *seg, const struct stele_segment_range *range,
+                                    struct stele_slice *out)
+{
+    struct stele_file *file = NULL;
+    *out = (struct stele_slice){.file = NULL};
+    if (range->bytes <= 0)
+        return STELE_OK;
+    enum stele_err err = stele_cached_file_pin(seg->file, &file);
+    if (err == STELE_OK)
+        *out = (struct stele_slice){.file = seg->file, .pos = range->pos, .bytes = (size_t)range->bytes};
+    return err;
+}
+
+enum stele_err stele_log_locate(struct stele_log *log, int64_t offset, size_t max_bytes, struct stele_slice *out_slice)
+{
+    struct stele_segment_range range = {.bytes = 0};
+    enum stele_err err = stele_log__usable(log);
+    *out_slice = (struct stele_slice){.file = NULL};
+    if (err != STELE_OK || offset < log->log_start_offset || offset >= log->log_end_offset)
+        return err;
+    struct stele_segment *seg = log->segments[stele_log__floor(log, offset)];
+    err = stele_segment_range_of(seg, offset, (int64_t)stele_min_size(max_bytes, INT32_MAX), &range);
+    if (err == STELE_OK)
+        err = stele_log__pin_range(seg, &range, out_slice);
+    return stele_log__settle_read(log, err);
+}
+
+enum stele_err stele_slice_load(struct stele_mem *mem, struct stele_file *file, int64_t pos, int64_t bytes)
+{
+    uint8_t *scratch = stele_mem_raw(mem, STELE_MEM_LOG, LOAD_BYTES);
+    enum stele_err err = STELE_OK;
+    if (scratch == NULL)
+        return STELE_NO_MEMORY;
+    for (int64_t end = pos + bytes; pos < end && err == STELE_OK; pos += LOAD_BYTES)
+        err = stele_file_read(file, scratch, (size_t)stele_min_i64(end - pos, LOAD_BYTES), pos);
+    stele_mem_free(mem, scratch);
+    return err;
 }
 
 enum stele_err stele_log_read(struct stele_log *log, const struct stele_read *read, struct stele_slice *out_slice)
@@ -108,11 +149,11 @@ enum stele_err stele_log_read(struct stele_log *log, const struct stele_read *re
             return STELE_OK;
         err = stele_segment_find(log->segments[at], read->offset, &pos, &header);
         if (err == STELE_OK)
-            return settle(log, make_slice(log, at, read, pos, &header, out_slice));
+            return stele_log__settle_read(log, make_slice(log, at, read, pos, &header, out_slice));
         if (err == STELE_CORRUPT)
-            return report_damage(log, log->segments[at], read->offset, pos);
+            return stele_log__report_damage(log, log->segments[at], read->offset, pos);
         if (err != STELE_END)
-            return settle(log, err);
+            return stele_log__settle_read(log, err);
     }
     return STELE_OK;
 }
@@ -170,72 +211,9 @@ enum stele_err stele_log_aborted(struct stele_log *log, int64_t offset, const st
     }
     if (err != STELE_OK) {
         stele_mem_free(log->env->mem, txns);
-        return err == STELE_OFFLINE || err == STELE_CLOSED ? err : settle(log, err);
+        return err == STELE_OFFLINE || err == STELE_CLOSED ? err : stele_log__settle_read(log, err);
     }
     *out_txns = txns;
     *out_count = count;
     return STELE_OK;
-}
-
-static enum stele_err find_in(struct stele_log *log, int at, int64_t timestamp, struct stele_time_offset *out)
-{
-    struct stele_time_search search = {.timestamp = timestamp, .offset_min = log->log_start_offset};
-    struct stele_time_found found;
-    enum stele_err err = stele_segment_lookup_time(log->segments[at], &log->config, &search, &found);
-    if (err == STELE_CORRUPT)
-        return report_damage(log, log->segments[at], log->segments[at]->base_offset, found.pos);
-    if (err == STELE_OK)
-        *out = (struct stele_time_offset){
-            .offset = found.offset, .timestamp = found.timestamp, .leader_epoch = found.leader_epoch};
-    return err;
-}
-
-/* The segment with the largest timestamp, the first of equal ones, and in it the first record that has it. */
-static enum stele_err max_timestamp(struct stele_log *log, struct stele_time_offset *out)
-{
-    int best = -1;
-    int64_t largest = -1, timestamp = -1;
-    for (int at = 0; at < log->segment_count; at++) {
-        struct stele_segment *seg = log->segments[at];
-        enum stele_err err = stele_segment_largest_timestamp(seg, &timestamp);
-        if (err != STELE_OK)
-            return err;
-        if (seg->max_timestamp > largest) {
-            largest = seg->max_timestamp;
-            best = at;
-        }
-    }
-    enum stele_err err = best < 0 ? STELE_END : find_in(log, best, largest, out);
-    return err == STELE_END ? STELE_OK : err;
-}
-
-enum stele_err stele_log_offset_at(struct stele_log *log, int64_t timestamp, struct stele_time_offset *out)
-{
-    struct stele_time_offset found = {.offset = -1, .timestamp = -1, .leader_epoch = -1};
-    enum stele_err err = stele_log__usable(log);
-    if (err != STELE_OK)
-        return err;
-    if (timestamp == STELE_TIME_EARLIEST) {
-        found.offset = log->log_start_offset;
-        found.leader_epoch = stele_epoch_cache_epoch_at(&log->epochs, found.offset);
-    } else if (timestamp == STELE_TIME_LATEST) {
-        found.offset = log->log_end_offset;
-        found.leader_epoch = stele_epoch_cache_latest(&log->epochs);
-    } else if (timestamp == STELE_TIME_MAX_TIMESTAMP) {
-        err = max_timestamp(log, &found);
-    } else {
-        err = STELE_END;
-        for (int at = 0; at < log->segment_count && err == STELE_END; at++) {
-            int64_t largest = -1;
-            enum stele_err known = stele_segment_largest_timestamp(log->segments[at], &largest);
-            if (known != STELE_OK)
-                return settle(log, known);
-            if (log->segments[at]->max_timestamp >= timestamp)
-                err = find_in(log, at, timestamp, &found);
-        }
-        err = err == STELE_END ? STELE_OK : err;
-    }
-    if (err == STELE_OK)
-        *out = found;
-    return settle(log, err);
 }

@@ -29,6 +29,8 @@ struct stele_log {
     bool has_new_names;    /* a segment was made since the directory was synced */
     int64_t last_flush_ms; /* monotonic */
 
+    int64_t cut_count; /* truncations: what a step-wise lookup knows from before is void */
+
     struct stele_unlink_due *unlinks; /* renamed files that wait, oldest first */
     int unlink_count, unlink_capacity;
 
@@ -61,6 +63,14 @@ void stele_log__note(struct stele_log *log, enum stele_history_kind kind, int64_
 /** Renames the files of segments [from, to) and forgets them; they are unlinked after file.delete.delay.ms. */
 STELE_MUST_CHECK enum stele_err stele_log__drop_segments(struct stele_log *log, int from, int to,
                                                          const enum stele_reason *reasons);
+/** Damage met while reading is an answer that names the place, not a reason to take the log offline: DAMAGED_RANGE. */
+enum stele_err stele_log__report_damage(struct stele_log *log, const struct stele_segment *seg, int64_t offset,
+                                        int64_t pos);
+/** What a lookup ran into: memory and space come back, files that cannot be read do not (the log is FAILED). */
+enum stele_err stele_log__settle_read(struct stele_log *log, enum stele_err err);
+/** A slice of the range; an empty one of an empty range. */
+STELE_MUST_CHECK enum stele_err stele_log__pin_range(struct stele_segment *seg, const struct stele_segment_range *range,
+                                                     struct stele_slice *out);
 /** Replays producer state up to `offset` from the newest snapshot at or below it and the batches after. */
 STELE_MUST_CHECK enum stele_err stele_log__rebuild_producers(struct stele_log *log, int64_t offset);
 

@@ -147,6 +147,7 @@ int64_t stele_log_point_after_cut(const struct stele_log *log, int64_t offset)
 static void lower_to(struct stele_log *log, int64_t offset)
 {
     log->log_end_offset = offset;
+    log->cut_count++;
     log->recovery_point = stele_log_point_after_cut(log, offset);
     log->log_start_offset = stele_min_i64(log->log_start_offset, offset);
     log->has_new_names = true;
@@ -176,6 +177,7 @@ enum stele_err stele_log_restart_at(struct stele_log *log, int64_t offset)
     stele_epoch_cache_clear(&log->epochs);
     stele_producers_clear(log->producers, offset);
     log->log_start_offset = log->log_end_offset = log->high_watermark = offset;
+    log->cut_count++;
     log->recovery_point = offset;
     log->last_snapshot = -1;
     log->damaged_count = 0;

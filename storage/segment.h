@@ -100,20 +100,39 @@ STELE_MUST_CHECK enum stele_err stele_segment_index_batch(struct stele_segment *
 STELE_MUST_CHECK enum stele_err stele_segment_largest_timestamp(struct stele_segment *seg, int64_t *out_timestamp);
 STELE_MUST_CHECK enum stele_err stele_segment_first_timestamp(struct stele_segment *seg, int64_t *out_timestamp);
 
+/** A range of the .log. */
+struct stele_segment_range {
+    int64_t pos, bytes;
+};
+/** From the indexes alone: what a find of `offset`, `more` bytes after it included, or the start of a search by time
+ * reads of the .log. What is not in the page cache is to be read in by a job first. */
+STELE_MUST_CHECK enum stele_err stele_segment_range_of(struct stele_segment *seg, int64_t offset, int64_t more,
+                                                       struct stele_segment_range *out);
+
+/* A search by time (facts 5.3): the first record with timestamp >= timestamp and offset >= offset_min is found by time
+ * index, offset index and scan to a batch that may hold it, then in that batch, by a job where that may take long. */
 struct stele_time_search {
     int64_t timestamp, offset_min;
+    size_t unpacked_bytes_max; /* of one batch */
 };
 struct stele_time_found {
-    int64_t offset, timestamp; /* of the record */
-    int64_t pos;               /* of its batch */
+    int64_t offset, timestamp;
     int32_t leader_epoch;
 };
-/** First record with timestamp >= timestamp and offset >= offset_min by time index, offset index, scan (facts 5.3).
- * Errors: END when there is none here, CORRUPT (damage at out_found->pos), IO, NO_MEMORY. */
-STELE_MUST_CHECK enum stele_err stele_segment_lookup_time(struct stele_segment *seg,
-                                                          const struct stele_log_config *config,
-                                                          const struct stele_time_search *search,
-                                                          struct stele_time_found *out_found);
+STELE_MUST_CHECK enum stele_err stele_segment_range_of_time(struct stele_segment *seg,
+                                                            const struct stele_time_search *search,
+                                                            struct stele_segment_range *out);
+/** The next batch, after *inout_batch, that may hold the record; the first for a pos of -1 (and bytes 0). Errors: END,
+ * CORRUPT (damage at inout_batch->pos), IO, NO_MEMORY. */
+STELE_MUST_CHECK enum stele_err stele_segment_time_next(struct stele_segment *seg,
+                                                        const struct stele_time_search *search,
+                                                        struct stele_segment_range *inout_batch);
+/** Reads the batch and looks for the record (job; the file is pinned). Errors: END when it has none, CORRUPT, IO,
+ * NO_MEMORY. */
+STELE_MUST_CHECK enum stele_err stele_segment_time_in_batch(struct stele_mem *mem, struct stele_file *file,
+                                                            const struct stele_segment_range *range,
+                                                            const struct stele_time_search *search,
+                                                            struct stele_time_found *out_found);
 
 /** Syncs .log, .index, .timeindex, .txnindex in this order. The caller pinned the files; may run in a job (files only).
  */

@@ -395,24 +395,24 @@ static enum stele_err as_stored(enum stele_err err)
     return err == STELE_OK || err == STELE_END || err == STELE_IO || err == STELE_NO_MEMORY ? err : STELE_CORRUPT;
 }
 
-/* The first record wanted in the batch of `bytes` at found->pos. END: there is none in it. */
-static enum stele_err first_in_batch(struct header_scan *scan, size_t bytes, size_t unpacked_bytes_max,
-                                     const struct stele_time_search *search, struct stele_time_found *inout_found)
+enum stele_err stele_segment_time_in_batch(struct stele_mem *mem, struct stele_file *file,
+                                           const struct stele_segment_range *range,
+                                           const struct stele_time_search *search, struct stele_time_found *out_found)
 {
-    struct stele_mem *mem = scan->seg->env->mem;
     struct stele_record_walker walker;
     struct stele_batch_header header;
     struct stele_record record;
+    size_t bytes = (size_t)range->bytes;
     uint8_t *batch = stele_mem_raw(mem, STELE_MEM_LOG, bytes);
     if (batch == NULL)
         return STELE_NO_MEMORY;
-    enum stele_err err = stele_file_read(scan->file, batch, bytes, inout_found->pos);
+    enum stele_err err = stele_file_read(file, batch, bytes, range->pos);
     if (err == STELE_END)
         err = STELE_CORRUPT; /* the file is shorter than it was */
     if (err == STELE_OK)
         err = as_stored(stele_batch_check(batch, bytes, &header));
     if (err == STELE_OK)
-        err = as_stored(stele_record_walker_init(&walker, mem, batch, bytes, unpacked_bytes_max));
+        err = as_stored(stele_record_walker_init(&walker, mem, batch, bytes, search->unpacked_bytes_max));
     if (err == STELE_OK) {
         do
             err = as_stored(stele_record_next(&walker, &record));
@@ -420,12 +420,10 @@ static enum stele_err first_in_batch(struct header_scan *scan, size_t bytes, siz
         stele_record_walker_deinit(&walker);
     }
     stele_mem_free(mem, batch);
-    if (err != STELE_OK)
-        return err;
-    inout_found->offset = record.offset;
-    inout_found->timestamp = record.timestamp;
-    inout_found->leader_epoch = header.partition_leader_epoch;
-    return STELE_OK;
+    if (err == STELE_OK)
+        *out_found = (struct stele_time_found){
+            .offset = record.offset, .timestamp = record.timestamp, .leader_epoch = header.partition_leader_epoch};
+    return err;
 }
 
 /* Where to start: every batch before has lower timestamps or lower offsets than wanted. */
@@ -446,30 +444,52 @@ static enum stele_err time_start(struct header_scan *scan, const struct stele_ti
     return scan_start(scan, stele_max_i64(entry.offset, search->offset_min), out_pos, &compared);
 }
 
-enum stele_err stele_segment_lookup_time(struct stele_segment *seg, const struct stele_log_config *config,
-                                         const struct stele_time_search *search, struct stele_time_found *out_found)
+/* What a scan from an index entry on reads at most, when indexes are as they should be. */
+static void range_from(const struct stele_segment *seg, int64_t pos, int64_t more, struct stele_segment_range *out)
+{
+    int64_t bytes = stele_min_i64(seg->bytes - pos, seg->index_interval_bytes + WINDOW_BYTES + more);
+    *out = (struct stele_segment_range){.pos = pos, .bytes = bytes > 0 ? bytes : 0};
+}
+
+enum stele_err stele_segment_range_of(struct stele_segment *seg, int64_t offset, int64_t more,
+                                      struct stele_segment_range *out)
+{
+    struct stele_offset_entry entry;
+    int64_t compared = 0;
+    enum stele_err err = stele_offset_index_lookup(&seg->offsets, offset, &entry, &compared);
+    if (err == STELE_OK)
+        range_from(seg, entry.pos, more, out);
+    return err;
+}
+
+enum stele_err stele_segment_range_of_time(struct stele_segment *seg, const struct stele_time_search *search,
+                                           struct stele_segment_range *out)
+{
+    struct stele_time_entry entry;
+    enum stele_err err = stele_time_index_lookup(&seg->times, search->timestamp, &entry);
+    if (err != STELE_OK)
+        return err;
+    return stele_segment_range_of(seg, stele_max_i64(entry.offset, search->offset_min), 0, out);
+}
+
+enum stele_err stele_segment_time_next(struct stele_segment *seg, const struct stele_time_search *search,
+                                       struct stele_segment_range *inout_batch)
 {
     struct header_scan scan;
     struct stele_batch_header header;
-    struct stele_time_found found = {.leader_epoch = -1};
-    int64_t bytes = 0;
+    int64_t bytes = 0, pos = inout_batch->pos + inout_batch->bytes;
     enum stele_err err = scan_begin(&scan, seg);
     if (err != STELE_OK)
         return err;
-    err = time_start(&scan, search, &found.pos);
-    while (err == STELE_OK && (err = scan_header(&scan, found.pos, &header, &bytes)) == STELE_OK) {
-        if (header.max_timestamp >= search->timestamp && stele_batch_last_offset(&header) >= search->offset_min) {
-            err = first_in_batch(&scan, (size_t)bytes, (size_t)config->max_unpacked_bytes, search, &found);
-            if (err != STELE_END)
-                break;
-            err = STELE_OK;
-        }
-        found.pos += bytes;
+    if (inout_batch->pos < 0)
+        err = time_start(&scan, search, &pos);
+    while (err == STELE_OK && (err = scan_header(&scan, pos, &header, &bytes)) == STELE_OK) {
+        if (header.max_timestamp >= search->timestamp && stele_batch_last_offset(&header) >= search->offset_min)
+            break;
+        pos += bytes;
     }
     scan_end(&scan);
-    if (err == STELE_OK)
-        *out_found = found;
-    else if (err == STELE_CORRUPT)
-        out_found->pos = found.pos;
+    if (err == STELE_OK || err == STELE_CORRUPT)
+        *inout_batch = (struct stele_segment_range){.pos = pos, .bytes = err == STELE_OK ? bytes : 0};
     return err;
 }

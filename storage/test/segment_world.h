@@ -53,6 +53,9 @@ const char *segment_world_path(struct segment_world *world, const char *suffix);
 int segment_world_find(const struct segment_world *world, int64_t offset);
 /** Compares one lookup with the model. */
 void segment_world_check_offset(struct segment_world *world, int64_t offset);
+/** The search by time with all its steps; *out_pos is the batch. */
+enum stele_err segment_world_lookup_time(struct segment_world *world, const struct stele_time_search *search,
+                                         struct stele_time_found *out_found, int64_t *out_pos);
 void segment_world_check_time(struct segment_world *world, int64_t timestamp, int64_t offset_min);
 void segment_world_check_max(struct segment_world *world);
 /** That no batch before `pos` reaches the offset that offset_after tells. */

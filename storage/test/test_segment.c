@@ -358,7 +358,8 @@ static void a_damaged_log_is_told_from_a_wrong_index(void **state)
 static void damaged_records_are_no_answer(void **state)
 {
     struct world_next next = {.record_count = 3, .value_bytes = 20, .timestamp = 5000, .timestamp_step = 10};
-    struct stele_time_search search = {.timestamp = 5000};
+    struct stele_time_search search = {.timestamp = 5000, .unpacked_bytes_max = SIZE_MAX};
+    int64_t pos = -1;
     struct stele_time_found found;
     (void)state;
     next.timestamp = 4000;
@@ -368,10 +369,10 @@ static void damaged_records_are_no_answer(void **state)
     struct content damaged = take(".log");
     damaged.bytes[world.batches[1].pos + STELE_BATCH_HEADER_BYTES + 5] ^= 0x20;
     put(".log", &damaged);
-    assert_int_equal(stele_segment_lookup_time(world.seg, &world.config, &search, &found), STELE_CORRUPT);
-    assert_int_equal(found.pos, world.batches[0].bytes);
+    assert_int_equal(segment_world_lookup_time(&world, &search, &found, &pos), STELE_CORRUPT);
+    assert_int_equal(pos, world.batches[0].bytes);
     search.timestamp = 6000;
-    assert_int_equal(stele_segment_lookup_time(world.seg, &world.config, &search, &found), STELE_END);
+    assert_int_equal(segment_world_lookup_time(&world, &search, &found, &pos), STELE_END);
     free(damaged.bytes);
 }
 
@@ -621,8 +622,9 @@ static void every_lookup_may_fail(void **state)
             segment_world_reopen(&world);
             stele_test_mem_fail(&world.test.mem, kind % 2 == 0 ? at : 0, false);
             memory_vfs_fail(&world.memory, kind % 2 == 1 ? at : 0, STELE_IO, false);
-            struct stele_time_search search = {.timestamp = world.batches[25].max_timestamp, .offset_min = 60};
-            enum stele_err err = stele_segment_lookup_time(world.seg, &world.config, &search, &found);
+            struct stele_time_search search = {
+                .timestamp = world.batches[25].max_timestamp, .offset_min = 60, .unpacked_bytes_max = SIZE_MAX};
+            enum stele_err err = segment_world_lookup_time(&world, &search, &found, &pos);
             if (err == STELE_OK)
                 err = stele_segment_find(world.seg, cut, &pos, &header);
             if (err == STELE_OK)

@@ -1,0 +1,273 @@
+/* Reads and lookups by time: what is in the page cache is answered at once, the rest is loaded by a job first. */
+#include "base/check.h"
+#include "node/node_struct.h"
+#include "node/partition.h"
+
+enum {
+    COLD_BYTES_MAX = 16 << 20,     /* being loaded at the same time by one shard */
+    COLD_READ_BYTES_MAX = 4 << 20, /* of one read: the next one finds more */
+};
+
+static struct stele_op *op_at(struct stele_list *link)
+{
+    return STELE_CONTAINER_OF(link, struct stele_op, link);
+}
+
+static struct stele_read_op *read_of(struct stele_op *op)
+{
+    return STELE_CONTAINER_OF(op, struct stele_read_op, op);
+}
+
+static struct stele_list_op *list_of(struct stele_op *op)
+{
+    return STELE_CONTAINER_OF(op, struct stele_list_op, op);
+}
+
+/* Cold jobs, under the shard's budget. */
+
+static void start_cold(struct stele_shard *shard)
+{
+    while (!stele_list_is_empty(&shard->cold)) {
+        struct stele_cold *cold = STELE_CONTAINER_OF(shard->cold.next, struct stele_cold, link);
+        if (shard->cold_bytes > 0 && shard->cold_bytes + cold->bytes > COLD_BYTES_MAX)
+            return;
+        stele_list_remove(&cold->link);
+        shard->cold_bytes += cold->bytes;
+        shard->env->ops->job(shard->env, &cold->job);
+    }
+}
+
+static void run_cold(struct stele_partition *partition, struct stele_cold *cold)
+{
+    partition->job_count++;
+    stele_list_init(&cold->link);
+    stele_list_push(&partition->shard->cold, &cold->link);
+    start_cold(partition->shard);
+}
+
+static void cold_ended(struct stele_partition *partition, const struct stele_cold *cold)
+{
+    partition->shard->cold_bytes -= cold->bytes;
+    start_cold(partition->shard);
+}
+
+/* Read. */
+
+static enum stele_err read_log(struct stele_partition *partition, struct stele_read_op *read)
+{
+    struct stele_log *log = partition->log;
+    read->high_watermark = stele_log_high_watermark(log);
+    read->last_stable_offset = stele_log_last_stable_offset(log);
+    read->log_start_offset = stele_log_start_offset(log);
+    read->seen_bytes = partition->visible_bytes;
+    struct stele_read in = {.offset = read->offset,
+                            .bound = read->isolation == STELE_READ_COMMITTED ? read->last_stable_offset
+                                                                             : read->high_watermark,
+                            .max_bytes = read->max_bytes,
+                            .min_one = true};
+    enum stele_err err = stele_log_read(log, &in, &read->slice);
+    if (err == STELE_OK && read->isolation == STELE_READ_COMMITTED && read->slice.bytes > 0)
+        err = stele_log_aborted(log, read->offset, &read->slice, &read->aborted, &read->aborted_count);
+    if (err == STELE_OK && read->slice.file != NULL)
+        read->file = stele_cached_file_send(read->slice.file)->file; /* pinned: open until released */
+    return err;
+}
+
+static void read_hot(struct stele_partition *partition, struct stele_read_op *read)
+{
+    enum stele_err err = read_log(partition, read);
+    if (err != STELE_OK)
+        stele_slice_release(&read->slice);
+    if (stele_log_is_failed(partition->log))
+        stele_partition_fail(partition);
+    stele_op__finish(&read->op, err);
+}
+
+static void load_work(struct stele_job *job)
+{
+    struct stele_read_op *read = STELE_CONTAINER_OF(job, struct stele_read_op, cold.job);
+    read->load_err = stele_slice_load(job->env->mem, read->file, read->slice.pos, (int64_t)read->slice.bytes);
+}
+
+static void load_done(struct stele_job *job)
+{
+    struct stele_read_op *read = STELE_CONTAINER_OF(job, struct stele_read_op, cold.job);
+    struct stele_partition *partition = read->op.partition;
+    stele_slice_release(&read->slice);
+    read->file = NULL;
+    cold_ended(partition, &read->cold);
+    if (partition->state != STELE_PARTITION_OPEN) {
+        stele_op__finish(&read->op, stele_partition__state_error(partition));
+    } else if (read->load_err == STELE_IO) {
+        /* The range would end the connection in the middle of an answer, again and again. */
+        stele_trace(partition->shard->env, STELE_TRACE_LOG_DAMAGED, partition->name, stele_err_text(read->load_err),
+                    read->offset, -1, 0);
+        stele_op__finish(&read->op, STELE_KAFKA_STORAGE_ERROR);
+    } else {
+        read_hot(partition, read); /* whatever is still cold is read at the loop's cost */
+    }
+    stele_partition__job_done(partition);
+}
+
+/* False when a job loads the range first. */
+static bool is_hot(struct stele_partition *partition, struct stele_read_op *read)
+{
+    struct stele_vfs *vfs = partition->shard->env->vfs;
+    if (stele_log_locate(partition->log, read->offset, read->max_bytes, &read->slice) != STELE_OK ||
+        read->slice.bytes == 0)
+        return true; /* the read knows what to say */
+    read->file = stele_cached_file_send(read->slice.file)->file;
+    if (vfs->ops->resident(read->file, read->slice.pos, (int64_t)read->slice.bytes) == STELE_RESIDENT_YES) {
+        stele_slice_release(&read->slice);
+        return true;
+    }
+    read->max_bytes = stele_min_size(read->max_bytes, COLD_READ_BYTES_MAX);
+    read->slice.bytes = stele_min_size(read->slice.bytes, COLD_READ_BYTES_MAX);
+    return false;
+}
+
+static void read_now(struct stele_op *op)
+{
+    struct stele_read_op *read = read_of(op);
+    struct stele_partition *partition = op->partition;
+    read->slice = (struct stele_slice){.file = NULL};
+    read->file = NULL;
+    if (partition->state != STELE_PARTITION_OPEN) {
+        stele_op__finish(op, stele_partition__state_error(partition));
+    } else if (is_hot(partition, read)) {
+        read_hot(partition, read);
+    } else {
+        read->cold =
+            (struct stele_cold){.job = {.work = load_work, .done = load_done}, .bytes = (int64_t)read->slice.bytes};
+        run_cold(partition, &read->cold);
+    }
+}
+
+void stele_partition_read(struct stele_op *op)
+{
+    if (!stele_partition__wait_turn(op, read_now))
+        read_now(op);
+}
+
+/* Waiting for more. */
+
+static void wake_read(struct stele_read_op *read)
+{
+    stele_list_remove(&read->op.link);
+    read->is_parked = false;
+    stele_op__post(&read->op);
+}
+
+void stele_partition__wake_reads(struct stele_partition *partition)
+{
+    struct stele_list *at = partition->reads.next;
+    while (at != &partition->reads) {
+        struct stele_read_op *read = read_of(op_at(at));
+        at = at->next;
+        if (partition->state != STELE_PARTITION_OPEN || partition->visible_bytes >= read->wake_at_bytes)
+            wake_read(read);
+    }
+}
+
+static void park_arrived(struct stele_task *task)
+{
+    struct stele_read_op *read = STELE_CONTAINER_OF(task, struct stele_read_op, op.task);
+    struct stele_partition *partition = read->op.partition;
+    stele_slice_release(&read->slice);
+    stele_list_push(&partition->reads, &read->op.link);
+    read->is_parked = true;
+    if (partition->state != STELE_PARTITION_OPEN || partition->visible_bytes >= read->wake_at_bytes)
+        wake_read(read);
+}
+
+void stele_partition_park(struct stele_read_op *read)
+{
+    read->op.task.run = park_arrived;
+    stele_shard_send(read->op.home, read->op.shard, &read->op.task);
+}
+
+static void unpark_home(struct stele_task *task)
+{
+    struct stele_read_op *read = STELE_CONTAINER_OF(task, struct stele_read_op, cancel_task);
+    read->cancelled(read);
+}
+
+static void unpark_arrived(struct stele_task *task)
+{
+    struct stele_read_op *read = STELE_CONTAINER_OF(task, struct stele_read_op, cancel_task);
+    if (read->is_parked) {
+        stele_list_remove(&read->op.link);
+        read->is_parked = false;
+    }
+    task->run = unpark_home;
+    read->op.home->env->ops->post(read->op.home->env, task);
+}
+
+void stele_partition_unpark(struct stele_read_op *read)
+{
+    read->cancel_task.run = unpark_arrived;
+    stele_shard_send(read->op.home, read->op.shard, &read->cancel_task);
+}
+
+/* List offsets. */
+
+static void list_step(struct stele_partition *partition, struct stele_list_op *list);
+
+static void list_work(struct stele_job *job)
+{
+    stele_log_time_work(&STELE_CONTAINER_OF(job, struct stele_list_op, cold.job)->query);
+}
+
+static void list_done(struct stele_job *job)
+{
+    struct stele_list_op *list = STELE_CONTAINER_OF(job, struct stele_list_op, cold.job);
+    struct stele_partition *partition = list->op.partition;
+    cold_ended(partition, &list->cold);
+    if (partition->state == STELE_PARTITION_OPEN) {
+        list_step(partition, list);
+    } else {
+        stele_log_time_drop(&list->query);
+        stele_op__finish(&list->op, stele_partition__state_error(partition));
+    }
+    stele_partition__job_done(partition);
+}
+
+static void list_step(struct stele_partition *partition, struct stele_list_op *list)
+{
+    struct stele_log *log = partition->log;
+    bool waits = false;
+    enum stele_err err = stele_log_time_step(log, &list->query, &waits);
+    if (err == STELE_OK && waits) {
+        list->cold = (struct stele_cold){.job = {.work = list_work, .done = list_done},
+                                         .bytes = (int64_t)list->query.slice.bytes};
+        run_cold(partition, &list->cold);
+        return;
+    }
+    int64_t bound =
+        list->isolation == STELE_READ_COMMITTED ? stele_log_last_stable_offset(log) : stele_log_high_watermark(log);
+    list->found = list->query.found;
+    if (err == STELE_OK && list->timestamp == STELE_TIME_LATEST)
+        list->found.offset = bound;
+    else if (err == STELE_OK && list->timestamp != STELE_TIME_EARLIEST && list->found.offset >= bound)
+        list->found = (struct stele_time_offset){.offset = -1, .timestamp = -1, .leader_epoch = -1};
+    if (stele_log_is_failed(log))
+        stele_partition_fail(partition);
+    stele_op__finish(&list->op, err);
+}
+
+static void list_now(struct stele_op *op)
+{
+    struct stele_partition *partition = op->partition;
+    struct stele_list_op *list = list_of(op);
+    list->query = (struct stele_time_query){.timestamp = list->timestamp};
+    if (partition->state == STELE_PARTITION_OPEN)
+        list_step(partition, list);
+    else
+        stele_op__finish(op, stele_partition__state_error(partition));
+}
+
+void stele_partition_list(struct stele_op *op)
+{
+    if (!stele_partition__wait_turn(op, list_now))
+        list_now(op);
+}
