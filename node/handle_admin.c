@@ -45,6 +45,8 @@ static void finish(struct create *create, enum stele_err err, const char *messag
                                                      .replication_factor = 1};
     stele_list_remove(&create->link);
     stele_controller_places_free(create->control, create->places, create->place_count);
+    create->places = NULL;
+    create->place_count = 0;
     create->task.run = create_home;
     stele_shard_send(create->control->shard, create->call->shard, &create->task);
 }
@@ -228,7 +230,9 @@ static void create_arrived(struct stele_task *task)
 static void release(struct stele_server_call *call)
 {
     struct create *create = call->state;
-    stele_list_remove(&create->link); /* only when the node ends in the middle */
+    /* Both only when the node ends in the middle. */
+    stele_list_remove(&create->link);
+    stele_controller_places_free(create->control, create->places, create->place_count);
 }
 
 void stele_handle_create_topic(struct stele_server_call *call)
