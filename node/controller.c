@@ -106,10 +106,13 @@ static enum stele_err place_found(struct placing *placing, const struct stele_fo
                     stele_log_dirs_path(control->dirs, found->dir), 0, 0, 0);
         return STELE_OK;
     }
+    /* Names are synced before the first recovery point and before a clean marker. What has neither was perhaps made by
+     * a node that was killed, and a loss of power would still take it. */
+    bool is_synced = has_id && (found->was_clean || found->recovery_point > 0);
     struct stele_place place = {.topic = topic,
                                 .number = found->partition,
                                 .dir = found->dir,
-                                .is_new = !has_id, /* its metadata file was lost with the power */
+                                .is_new = !is_synced,
                                 .was_clean = found->was_clean,
                                 .recovery_point = found->recovery_point,
                                 .log_start_offset = found->log_start_offset,

@@ -77,6 +77,8 @@ static void gather_points(struct gather *gather)
         gather->count++;
         if (partition->log != NULL) {
             take_points(points, partition->log);
+            if (!partition->is_named) /* a recovery point says that the names are synced */
+                points->recovery_point = partition->open.recovery_point;
             continue;
         }
         /* One that is not open keeps what its checkpoints said. */

@@ -116,7 +116,7 @@ struct stele_partition_setup {
     int32_t leader_epoch;
     int dir;
     const char *path; /* "" : it lies on a directory that is offline */
-    bool is_new;      /* made just now: its names are not synced yet */
+    bool is_new;      /* its names are perhaps not synced yet */
     struct stele_log_config config;
     bool was_clean;
     int64_t recovery_point, log_start_offset, high_watermark; /* of the checkpoints */

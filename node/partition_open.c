@@ -106,6 +106,7 @@ static void open_arrived(struct stele_task *task)
     struct stele_partition *partition = STELE_CONTAINER_OF(task, struct stele_partition, open_task);
     struct stele_shard *shard = partition->shard;
     if (shard->is_closed) {
+        shard->node->dirs[partition->dir].has_failed_log = true; /* its names are not synced */
         partition->state = STELE_PARTITION_CLOSED;
         partition->open_error.err = STELE_CANCELLED;
         tell_opened(partition);
@@ -141,7 +142,7 @@ static enum stele_err fill(struct stele_partition *partition, const struct stele
     partition->open = (struct stele_log_open){.dir = partition->path,
                                               .name = partition->name,
                                               .config = setup->config,
-                                              .was_clean = setup->was_clean || setup->is_new,
+                                              .was_clean = setup->was_clean,
                                               .recovery_point = setup->recovery_point,
                                               .log_start_offset = setup->log_start_offset,
                                               .high_watermark = setup->high_watermark};
@@ -213,7 +214,7 @@ void stele_partition_close(struct stele_partition *partition)
         return;
     enum stele_err err = stele_log_close(partition->log);
     partition->state = err == STELE_OK ? STELE_PARTITION_CLOSED : STELE_PARTITION_OFFLINE;
-    if (err != STELE_OK)
+    if (err != STELE_OK || !partition->is_named)
         partition->shard->node->dirs[partition->dir].has_failed_log = true;
     partition->shard->is_changed = true;
 }
