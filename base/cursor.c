@@ -2,62 +2,6 @@
 
 #include <string.h>
 
-static uint64_t get_be(const uint8_t *at, int bytes)
-{
-    uint64_t value = 0;
-    for (int i = 0; i < bytes; i++)
-        value = value << 8 | at[i];
-    return value;
-}
-
-static void put_be(uint8_t *at, int bytes, uint64_t value)
-{
-    for (int i = bytes - 1; i >= 0; i--) {
-        at[i] = (uint8_t)value;
-        value >>= 8;
-    }
-}
-
-int16_t stele_get_i16(const uint8_t *at)
-{
-    return (int16_t)get_be(at, 2);
-}
-
-int32_t stele_get_i32(const uint8_t *at)
-{
-    return (int32_t)get_be(at, 4);
-}
-
-uint32_t stele_get_u32(const uint8_t *at)
-{
-    return (uint32_t)get_be(at, 4);
-}
-
-int64_t stele_get_i64(const uint8_t *at)
-{
-    return (int64_t)get_be(at, 8);
-}
-
-void stele_put_i16(uint8_t *at, int16_t value)
-{
-    put_be(at, 2, (uint64_t)value);
-}
-
-void stele_put_i32(uint8_t *at, int32_t value)
-{
-    put_be(at, 4, (uint64_t)value);
-}
-
-void stele_put_u32(uint8_t *at, uint32_t value)
-{
-    put_be(at, 4, value);
-}
-
-void stele_put_i64(uint8_t *at, int64_t value)
-{
-    put_be(at, 8, (uint64_t)value);
-}
-
 struct stele_reader stele_reader_of(const void *bytes, size_t count)
 {
     const uint8_t *start = bytes;
@@ -86,40 +30,40 @@ const uint8_t *stele_read_bytes(struct stele_reader *reader, size_t count)
     return at;
 }
 
-static uint64_t read_be(struct stele_reader *reader, int bytes)
-{
-    const uint8_t *at = stele_read_bytes(reader, (size_t)bytes);
-    return at == NULL ? 0 : get_be(at, bytes);
-}
-
 uint8_t stele_read_u8(struct stele_reader *reader)
 {
-    return (uint8_t)read_be(reader, 1);
+    const uint8_t *at = stele_read_bytes(reader, 1);
+    return at == NULL ? 0 : *at;
 }
 
 int8_t stele_read_i8(struct stele_reader *reader)
 {
-    return (int8_t)read_be(reader, 1);
+    const uint8_t *at = stele_read_bytes(reader, 1);
+    return at == NULL ? 0 : (int8_t)*at;
 }
 
 int16_t stele_read_i16(struct stele_reader *reader)
 {
-    return (int16_t)read_be(reader, 2);
+    const uint8_t *at = stele_read_bytes(reader, 2);
+    return at == NULL ? 0 : stele_get_i16(at);
 }
 
 int32_t stele_read_i32(struct stele_reader *reader)
 {
-    return (int32_t)read_be(reader, 4);
+    const uint8_t *at = stele_read_bytes(reader, 4);
+    return at == NULL ? 0 : stele_get_i32(at);
 }
 
 uint32_t stele_read_u32(struct stele_reader *reader)
 {
-    return (uint32_t)read_be(reader, 4);
+    const uint8_t *at = stele_read_bytes(reader, 4);
+    return at == NULL ? 0 : stele_get_u32(at);
 }
 
 int64_t stele_read_i64(struct stele_reader *reader)
 {
-    return (int64_t)read_be(reader, 8);
+    const uint8_t *at = stele_read_bytes(reader, 8);
+    return at == NULL ? 0 : stele_get_i64(at);
 }
 
 /* Little-endian groups of 7 bits; the last of `bytes_max` bytes must end it. */
@@ -184,36 +128,39 @@ static uint8_t *take(struct stele_writer *writer, size_t count)
     return at;
 }
 
-static void write_be(struct stele_writer *writer, int bytes, uint64_t value)
-{
-    uint8_t *at = take(writer, (size_t)bytes);
-    if (at != NULL)
-        put_be(at, bytes, value);
-}
-
 void stele_write_i8(struct stele_writer *writer, int8_t value)
 {
-    write_be(writer, 1, (uint64_t)value);
+    uint8_t *at = take(writer, 1);
+    if (at != NULL)
+        *at = (uint8_t)value;
 }
 
 void stele_write_i16(struct stele_writer *writer, int16_t value)
 {
-    write_be(writer, 2, (uint64_t)value);
+    uint8_t *at = take(writer, 2);
+    if (at != NULL)
+        stele_put_i16(at, value);
 }
 
 void stele_write_i32(struct stele_writer *writer, int32_t value)
 {
-    write_be(writer, 4, (uint64_t)value);
+    uint8_t *at = take(writer, 4);
+    if (at != NULL)
+        stele_put_i32(at, value);
 }
 
 void stele_write_u32(struct stele_writer *writer, uint32_t value)
 {
-    write_be(writer, 4, value);
+    uint8_t *at = take(writer, 4);
+    if (at != NULL)
+        stele_put_u32(at, value);
 }
 
 void stele_write_i64(struct stele_writer *writer, int64_t value)
 {
-    write_be(writer, 8, (uint64_t)value);
+    uint8_t *at = take(writer, 8);
+    if (at != NULL)
+        stele_put_i64(at, value);
 }
 
 void stele_write_bytes(struct stele_writer *writer, const void *bytes, size_t count)

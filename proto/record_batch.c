@@ -7,42 +7,14 @@
 
 _Static_assert(STELE_BATCH_HEADER_BYTES == 61, "the header of a v2 batch");
 
-static uint8_t *put_i8(uint8_t *at, int8_t value)
-{
-    *at = (uint8_t)value;
-    return at + 1;
-}
-
-static uint8_t *put_i16(uint8_t *at, int16_t value)
-{
-    stele_put_i16(at, value);
-    return at + 2;
-}
-
-static uint8_t *put_i32(uint8_t *at, int32_t value)
-{
-    stele_put_i32(at, value);
-    return at + 4;
-}
-
-static uint8_t *put_u32(uint8_t *at, uint32_t value)
-{
-    stele_put_u32(at, value);
-    return at + 4;
-}
-
-static uint8_t *put_i64(uint8_t *at, int64_t value)
-{
-    stele_put_i64(at, value);
-    return at + 8;
-}
-
 enum stele_err stele_batch_header_read(const void *bytes, size_t count, struct stele_batch_header *out_header)
 {
+    const uint8_t *at = bytes;
     if (count < STELE_BATCH_HEADER_BYTES)
         return STELE_CORRUPT_MESSAGE;
-    struct stele_reader reader = stele_reader_of(bytes, count);
-#define F(stem, type, name) out_header->name = stele_read_##stem(&reader);
+#define F(stem, type, name)                                                                                            \
+    out_header->name = stele_get_##stem(at);                                                                           \
+    at += sizeof(type);
     STELE_BATCH_FIELDS(F)
 #undef F
     return STELE_OK;
@@ -51,7 +23,9 @@ enum stele_err stele_batch_header_read(const void *bytes, size_t count, struct s
 void stele_batch_header_write(const struct stele_batch_header *header, uint8_t out_bytes[STELE_BATCH_HEADER_BYTES])
 {
     uint8_t *at = out_bytes;
-#define F(stem, type, name) at = put_##stem(at, header->name);
+#define F(stem, type, name)                                                                                            \
+    stele_put_##stem(at, header->name);                                                                                \
+    at += sizeof(type);
     STELE_BATCH_FIELDS(F)
 #undef F
     STELE_ASSERT(at == out_bytes + STELE_BATCH_HEADER_BYTES);
