@@ -260,18 +260,23 @@ void bench_append(struct bench_world *world, struct stele_log *log, struct stele
     stele_log_set_high_watermark(log, stele_log_end_offset(log));
 }
 
-void bench_log_fill(struct bench_world *world, int number, int64_t bytes, int value_bytes, char out_path[512])
+void bench_log_fill(struct bench_world *world, struct bench_fill *fill)
 {
     struct stele_log_config config;
     struct stele_appended appended;
+    struct stele_batch_header header;
     stele_log_config_default(&config);
-    struct stele_log *log = bench_log_open(world, number, &config, true);
-    struct stele_buf *batch = bench_batch(world, BENCH_BATCH_BYTES, value_bytes, 1);
-    while (stele_log_bytes(log) < bytes)
+    if (fill->segment_bytes > 0)
+        config.segment_bytes = fill->segment_bytes;
+    struct stele_log *log = bench_log_open(world, 0, &config, true);
+    struct stele_buf *batch = bench_batch(world, fill->batch_bytes, fill->value_bytes, 1);
+    bench_check(stele_batch_header_read(batch->bytes, batch->count, &header), "a header");
+    fill->out_batch_bytes = (int64_t)batch->count;
+    fill->out_batch_records = header.record_count;
+    while (stele_log_bytes(log) < fill->bytes)
         bench_append(world, log, batch, &appended);
     stele_buf_unref(batch);
     bench_check(stele_log_close(log), "a close");
-    (void)snprintf(out_path, 512, "%s/00000000000000000000.log", stele_log_dir(log));
     stele_log_free(log);
 }
 

@@ -63,8 +63,16 @@ struct stele_log *bench_log_open(struct bench_world *world, int number, const st
 /** Validates and appends one batch as a node does for a produce request. */
 void bench_append(struct bench_world *world, struct stele_log *log, struct stele_buf *batch,
                   struct stele_appended *out);
-/** Fills a log with `bytes` of 64 KiB batches, closes it cleanly and writes the path of its first segment. */
-void bench_log_fill(struct bench_world *world, int number, int64_t bytes, int value_bytes, char out_path[512]);
+/** What log 0 is filled with. */
+struct bench_fill {
+    int64_t bytes;
+    size_t batch_bytes; /* about */
+    int value_bytes;
+    int64_t segment_bytes; /* 0: the default */
+    int64_t out_batch_bytes, out_batch_records;
+};
+/** Makes log 0, fills it with equal batches and closes it cleanly. */
+void bench_log_fill(struct bench_world *world, struct bench_fill *fill);
 /** Removes the directory of log `number`. */
 void bench_log_remove(struct bench_world *world, int number);
 void bench_path(const struct bench_world *world, const char *name, char out_path[512]);
