@@ -186,7 +186,8 @@ static enum stele_err needs_rebuild(struct stele_recovery *rec, int at, bool *ou
 {
     const struct stele_found_segment *found = &rec->files.segments[at];
     enum stele_err err = STELE_OK;
-    bool is_doubtful = found->was_being_deleted && !found->has_txn_index && !rec->open->was_clean;
+    /* Also when it is there: an earlier start may have been stopped while it wrote it anew. */
+    bool is_doubtful = found->was_being_deleted && !rec->open->was_clean;
     bool is_missing = !found->has_index || !found->has_time_index || is_doubtful;
     if (!is_missing && found->has_txn_index)
         err = stele_txn_index_load(&rec->log->segments[at]->txns);

@@ -409,10 +409,15 @@ enum stele_err stele_found_files_load(struct stele_found_files *files, struct st
 
 enum stele_err stele_found_files_finish_deletions(struct stele_found_files *files)
 {
+    bool is_synced = false;
     for (int i = 0; i < files->count; i++) {
         if (!files->segments[i].was_being_deleted)
             continue;
-        enum stele_err err = stele_segment_unlink_deleted(files->env->vfs, files->dir, files->segments[i].base_offset);
+        /* They are what tells a later start to look: what was rebuilt must be there for good before they go. */
+        enum stele_err err = is_synced ? STELE_OK : sync_names(files);
+        is_synced = true;
+        if (err == STELE_OK)
+            err = stele_segment_unlink_deleted(files->env->vfs, files->dir, files->segments[i].base_offset);
         if (err != STELE_OK)
             return err;
     }

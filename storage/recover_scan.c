@@ -207,6 +207,16 @@ static enum stele_err sync_cached(struct stele_cached_file *cached)
     return err;
 }
 
+/* A transaction index that changed, with its name: the other indexes, which this segment may have been read for, must
+ * not be there for good without it. */
+static enum stele_err sync_txns(struct stele_recovery *rec, struct stele_segment *seg)
+{
+    enum stele_err err = stele_txn_index_write(&seg->txns);
+    if (err == STELE_OK && seg->txns.exists)
+        err = sync_cached(seg->txns.file);
+    return err == STELE_OK ? rec->env->vfs->ops->sync_dir(rec->env->vfs, rec->open->dir) : err;
+}
+
 /* OK also when something did not check: scan->bad_pos says where. */
 static enum stele_err scan_segment(struct segment_scan *scan)
 {
@@ -228,9 +238,10 @@ static enum stele_err scan_segment(struct segment_scan *scan)
         scan->is_txn_changed = true;
         err = stele_txn_index_truncate(&seg->txns, seg->txns.entries[scan->txn_count].last_offset);
     }
+    scan->is_txn_changed = scan->is_txn_changed || seg->txns.is_replace_due;
     /* What lies below the recovery point must be as durable as it was. */
     if (err == STELE_OK && scan->is_txn_changed && seg->base_offset < rec->open->recovery_point)
-        err = sync_cached(seg->txns.file);
+        err = sync_txns(rec, seg);
     rec->is_changed = rec->is_changed || scan->is_txn_changed;
     if (err != STELE_OK)
         return stele_recovery_fail(rec, err, seg, "it cannot be read or its indexes cannot be written");

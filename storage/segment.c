@@ -348,13 +348,8 @@ enum stele_err stele_segment_restart_indexes(struct stele_segment *seg)
 {
     enum stele_err err = stele_txn_index_load(&seg->txns);
     if (err == STELE_CORRUPT) {
-        char path[STELE_PATH_BYTES];
-        err = path_of(seg->dir, seg->base_offset, ".txnindex", path);
-        if (err == STELE_OK)
-            err = seg->env->vfs->ops->unlink(seg->env->vfs, path);
-        seg->txns.exists = err != STELE_OK;
-        seg->txns.is_loaded = true;
-        seg->txns.count = seg->txns.unwritten = 0;
+        stele_txn_index_restart(&seg->txns);
+        err = STELE_OK;
     }
     stele_index_clear(&seg->offsets);
     stele_index_clear(&seg->times);

@@ -87,9 +87,9 @@ STELE_MUST_CHECK enum stele_err stele_segment_rebuild_indexes(struct stele_segme
                                                               const struct stele_log_config *config);
 
 /** The two parts of a rebuild, for a caller that reads the log itself (recovery). restart: offset and time index become
- * empty and active, the largest timestamp unknown; a transaction index that does not parse is deleted, a sound one
- * stays. index_batch: the entries of facts 3.4 for a whole batch at file position `pos`, full or not, as append makes
- * them too. */
+ * empty and active, the largest timestamp unknown; a transaction index that does not parse is started anew, a sound
+ * one stays. index_batch: the entries of facts 3.4 for a whole batch at file position `pos`, full or not, as append
+ * makes them too. */
 STELE_MUST_CHECK enum stele_err stele_segment_restart_indexes(struct stele_segment *seg);
 STELE_MUST_CHECK enum stele_err stele_segment_index_batch(struct stele_segment *seg,
                                                           const struct stele_log_config *config, int64_t pos,

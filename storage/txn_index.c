@@ -121,9 +121,52 @@ enum stele_err stele_txn_index_reserve(struct stele_txn_index *index, int more)
     return err;
 }
 
+void stele_txn_index_restart(struct stele_txn_index *index)
+{
+    index->is_loaded = true;
+    index->is_replace_due = index->exists;
+    index->count = 0;
+    index->unwritten = 0;
+}
+
+/* Durable before anything that rests on it: without the corrupt file nothing would tell that entries are missing. */
+static enum stele_err replace(struct stele_txn_index *index)
+{
+    struct stele_vfs *vfs = index->env->vfs;
+    struct stele_mem *mem = index->env->mem;
+    const char *path = stele_cached_file_path(index->file), *name = strrchr(path, '/');
+    char dir[STELE_PATH_BYTES];
+    STELE_ASSERT(name != NULL && (size_t)(name - path) < sizeof(dir));
+    memcpy(dir, path, (size_t)(name - path));
+    dir[name - path] = 0;
+    if (index->count == 0) {
+        enum stele_err gone = vfs->ops->unlink(vfs, path);
+        if (gone != STELE_OK && gone != STELE_NOT_FOUND)
+            return gone;
+        index->exists = false;
+        index->is_replace_due = false;
+        return STELE_OK;
+    }
+    uint8_t *bytes = stele_mem_array(mem, STELE_MEM_INDEX, (size_t)index->count, STELE_TXN_ENTRY_BYTES);
+    if (bytes == NULL)
+        return STELE_NO_MEMORY;
+    for (int i = 0; i < index->count; i++)
+        stele_aborted_txn_write(&index->entries[i], bytes + (size_t)i * STELE_TXN_ENTRY_BYTES);
+    enum stele_err err =
+        stele_vfs_replace(vfs, dir, name + 1, bytes, (size_t)index->count * (size_t)STELE_TXN_ENTRY_BYTES);
+    stele_mem_free(mem, bytes);
+    if (err != STELE_OK)
+        return err;
+    index->unwritten = 0;
+    index->is_replace_due = false;
+    return STELE_OK;
+}
+
 enum stele_err stele_txn_index_write(struct stele_txn_index *index)
 {
     struct stele_file *file = NULL;
+    if (index->is_replace_due)
+        return replace(index);
     if (index->unwritten == 0)
         return STELE_OK;
     enum stele_err err = stele_cached_file_pin(index->file, &file);
@@ -151,6 +194,8 @@ enum stele_err stele_txn_index_append(struct stele_txn_index *index, const struc
         return err;
     index->entries[index->count++] = *txn;
     index->unwritten++;
+    if (index->is_replace_due)
+        return STELE_OK;
     err = stele_txn_index_write(index);
     if (err == STELE_OK || err == STELE_NO_SPACE || err == STELE_NO_MEMORY)
         return STELE_OK; /* what could not be written yet is written before the next sync */

@@ -18,6 +18,7 @@ struct stele_txn_index {
     int count, capacity;
     int unwritten; /* the last so many of them found no room on the disk and wait for the next write */
     bool is_loaded, exists;
+    bool is_replace_due; /* the file is corrupt: the next write puts all entries in its place */
 };
 
 STELE_MUST_CHECK enum stele_err stele_txn_index_init(struct stele_txn_index *index, struct stele_env *env,
@@ -26,6 +27,9 @@ STELE_MUST_CHECK enum stele_err stele_txn_index_init(struct stele_txn_index *ind
 void stele_txn_index_close(struct stele_txn_index *index);
 /** Errors: CORRUPT (version, order), IO, NO_MEMORY. A partial last entry is ignored. */
 STELE_MUST_CHECK enum stele_err stele_txn_index_load(struct stele_txn_index *index);
+/** After load said CORRUPT: goes on empty, in memory, until write replaces the file, durably and as a whole. Before
+ * that it is still known to be corrupt to whoever loads it. */
+void stele_txn_index_restart(struct stele_txn_index *index);
 /** Makes room, so that appending `more` entries needs neither memory nor a new name. Errors: as load. */
 STELE_MUST_CHECK enum stele_err stele_txn_index_reserve(struct stele_txn_index *index, int more);
 /** Adds and writes; on a full disk the entry stays in memory until write. Errors: INVALID_ARGUMENT (not after the

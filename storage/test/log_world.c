@@ -399,3 +399,102 @@ int world_history(struct log_world *w, enum stele_history_kind kind, enum stele_
     assert_ok(stele_history_read(&w->test.env, WORLD_DIR, count_event, &history));
     return history.count;
 }
+
+/* --- standing --- */
+
+void world_stand(struct log_world *w, struct world_standing *out_at)
+{
+    const struct stele_log *log = w->log;
+    *out_at = (struct world_standing){.start = stele_log_start_offset(log),
+                                      .end = stele_log_end_offset(log),
+                                      .high_watermark = stele_log_high_watermark(log),
+                                      .recovery_point = stele_log_recovery_point(log),
+                                      .damaged = stele_log_damaged_count(log)};
+    for (int i = 0; i < stele_log_segment_count(log); i++) {
+        struct stele_txn_index *txns = &stele_log_segment(log, i)->txns;
+        assert_ok(stele_txn_index_load(txns));
+        out_at->aborted += txns->count;
+    }
+    assert_ok(stele_producers_snapshot(stele_log_producers(log), &out_at->producers, &out_at->producers_bytes));
+}
+
+void world_leave(struct log_world *w, struct world_standing *at)
+{
+    stele_mem_free(w->test.env.mem, at->producers);
+}
+
+bool world_is_same(const struct world_standing *a, const struct world_standing *b)
+{
+    const struct {
+        const char *name;
+        int64_t a, b;
+    } parts[] = {{"start", a->start, b->start},
+                 {"end", a->end, b->end},
+                 {"high watermark", a->high_watermark, b->high_watermark},
+                 {"aborted", a->aborted, b->aborted},
+                 {"damaged", a->damaged, b->damaged},
+                 {"bytes of producers", (int64_t)a->producers_bytes, (int64_t)b->producers_bytes}};
+    for (size_t i = 0; i < STELE_ARRAY_LEN(parts); i++) {
+        if (parts[i].a == parts[i].b)
+            continue;
+        print_error("%s: %lld and %lld\n", parts[i].name, (long long)parts[i].a, (long long)parts[i].b);
+        return false;
+    }
+    return memcmp(a->producers, b->producers, a->producers_bytes) == 0;
+}
+
+/* --- faults --- */
+
+enum {
+    TAKES_ROOM = SIM_DISK_BIT(SIM_DISK_OPEN) | SIM_DISK_BIT(SIM_DISK_WRITE) | SIM_DISK_BIT(SIM_DISK_ALLOCATE) |
+                 SIM_DISK_BIT(SIM_DISK_RENAME) | SIM_DISK_BIT(SIM_DISK_SYNC)
+};
+
+const struct world_fault world_faults[WORLD_FAULTS] = {
+    {"a failing call", false, false, STELE_IO, 0, SIM_DISK_KILL},
+    {"a failing call, then no power", false, false, STELE_IO, 0, SIM_DISK_ORDERED},
+    {"failing calls", false, true, STELE_IO, 0, SIM_DISK_KILL},
+    {"failing calls, then no power", false, true, STELE_IO, 0, SIM_DISK_ADVERSARIAL},
+    {"no room once", false, false, STELE_NO_SPACE, TAKES_ROOM, SIM_DISK_KILL},
+    {"no room", false, true, STELE_NO_SPACE, TAKES_ROOM, SIM_DISK_ORDERED},
+    {"no memory once", true, false, STELE_NO_MEMORY, 0, SIM_DISK_KILL},
+    {"no memory", true, true, STELE_NO_MEMORY, 0, SIM_DISK_KILL},
+};
+
+void world_arm(struct log_world *w, const struct world_fault *fault, int64_t at)
+{
+    struct sim_disk_fault call = {.ops = fault->ops, .err = fault->err, .is_lasting = fault->is_lasting};
+    if (fault->is_memory)
+        stele_test_mem_fail(&w->test.mem, at, fault->is_lasting);
+    else
+        sim_disk_arm(w->disk, at, &call);
+}
+
+void world_disarm(struct log_world *w)
+{
+    w->test.mem.fail_at = 0;
+    sim_disk_heal(w->disk);
+}
+
+bool world_has_struck(struct log_world *w, const struct world_fault *fault)
+{
+    return fault->is_memory ? w->test.mem.has_failed : sim_disk_has_struck(w->disk);
+}
+
+static enum stele_err sync_name(void *arg, const char *name)
+{
+    struct log_world *w = arg;
+    struct path path = world_path(name);
+    struct stele_file *file = NULL;
+    assert_ok(world_vfs(w)->ops->open(world_vfs(w), path.text, STELE_OPEN_WRITE, &file));
+    assert_ok(file->vfs->ops->sync(file));
+    world_vfs(w)->ops->close(file);
+    return STELE_OK;
+}
+
+void world_sync(struct log_world *w)
+{
+    assert_ok(world_vfs(w)->ops->list(world_vfs(w), WORLD_DIR, sync_name, w));
+    assert_ok(world_vfs(w)->ops->sync_dir(world_vfs(w), WORLD_DIR));
+    assert_ok(world_vfs(w)->ops->sync_dir(world_vfs(w), "/"));
+}

@@ -84,6 +84,35 @@ void world_resize(struct log_world *w, struct path path, int64_t bytes);
 void world_flip(struct log_world *w, struct path path, int64_t pos);
 void world_delete(struct log_world *w, struct path path);
 
+/* Where a log stands. */
+struct world_standing {
+    int64_t start, end, high_watermark, recovery_point;
+    int aborted, damaged;
+    uint8_t *producers; /* a snapshot */
+    size_t producers_bytes;
+};
+void world_stand(struct log_world *w, struct world_standing *out_at);
+void world_leave(struct log_world *w, struct world_standing *at);
+/** All but the recovery point. Prints the first difference. */
+bool world_is_same(const struct world_standing *a, const struct world_standing *b);
+
+/* A kind of failing call, and what happens to the machine afterwards. */
+struct world_fault {
+    const char *name;
+    bool is_memory, is_lasting;
+    enum stele_err err;
+    unsigned ops;
+    enum sim_disk_crash_mode crash;
+};
+enum { WORLD_FAULTS = 8 };
+extern const struct world_fault world_faults[WORLD_FAULTS];
+/** The `at`-th call or allocation from now fails. */
+void world_arm(struct log_world *w, const struct world_fault *fault, int64_t at);
+void world_disarm(struct log_world *w);
+bool world_has_struck(struct log_world *w, const struct world_fault *fault);
+
+/** Syncs every file and the directory. */
+void world_sync(struct log_world *w);
 /** No file in the directory but those of segments and a log's own: nothing was left behind. */
 bool world_has_only_known_names(struct log_world *w);
 /** How often history tells of `kind` with `reason`. */

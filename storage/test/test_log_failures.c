@@ -33,14 +33,6 @@ struct operation {
     bool calls_disk, takes_memory; /* it must meet a fault of this kind */
 };
 
-/* Where a log stands. */
-struct standing {
-    int64_t start, end, high_watermark, recovery_point;
-    int aborted;
-    uint8_t *producers;
-    size_t producers_bytes;
-};
-
 /* --- the log --- */
 
 /* Offsets [0, 24) in four segments: epochs 0 and 1, an aborted transaction, one still open, and a producer with
@@ -88,26 +80,6 @@ static void end(struct failing *f)
 {
     stele_buf_unref(f->buf);
     world_deinit(&f->w);
-}
-
-static void stand(struct log_world *w, struct standing *out)
-{
-    const struct stele_log *log = w->log;
-    *out = (struct standing){.start = stele_log_start_offset(log),
-                             .end = stele_log_end_offset(log),
-                             .high_watermark = stele_log_high_watermark(log),
-                             .recovery_point = stele_log_recovery_point(log)};
-    for (int i = 0; i < stele_log_segment_count(log); i++) {
-        struct stele_txn_index *txns = &stele_log_segment(log, i)->txns;
-        assert_ok(stele_txn_index_load(txns));
-        out->aborted += txns->count;
-    }
-    assert_ok(stele_producers_snapshot(stele_log_producers(log), &out->producers, &out->producers_bytes));
-}
-
-static void leave(struct log_world *w, struct standing *at)
-{
-    stele_mem_free(w->test.env.mem, at->producers);
 }
 
 /* --- the operations --- */
@@ -430,48 +402,6 @@ static const struct operation operations[] = {
                      sim_disk_op_name(sim_disk_struck_op((f)->w.disk)), #condition);                                   \
     } while (0)
 
-struct fault_kind {
-    const char *name;
-    bool is_memory, is_lasting;
-    enum stele_err err;
-    unsigned ops;
-    enum sim_disk_crash_mode crash;
-};
-
-static const unsigned takes_room = SIM_DISK_BIT(SIM_DISK_OPEN) | SIM_DISK_BIT(SIM_DISK_WRITE) |
-                                   SIM_DISK_BIT(SIM_DISK_ALLOCATE) | SIM_DISK_BIT(SIM_DISK_RENAME) |
-                                   SIM_DISK_BIT(SIM_DISK_SYNC);
-
-static bool has_struck(struct failing *f, const struct fault_kind *kind)
-{
-    return kind->is_memory ? f->w.test.mem.has_failed : sim_disk_has_struck(f->w.disk);
-}
-
-static void arm(struct failing *f, const struct fault_kind *kind, int64_t at)
-{
-    struct sim_disk_fault fault = {.ops = kind->ops, .err = kind->err, .is_lasting = kind->is_lasting};
-    if (kind->is_memory)
-        stele_test_mem_fail(&f->w.test.mem, at, kind->is_lasting);
-    else
-        sim_disk_arm(f->w.disk, at, &fault);
-}
-
-static void disarm(struct failing *f)
-{
-    f->w.test.mem.fail_at = 0;
-    sim_disk_heal(f->w.disk);
-}
-
-static void check_same(struct failing *f, const struct standing *a, const struct standing *b)
-{
-    CHECK(f, a->start == b->start);
-    CHECK(f, a->end == b->end);
-    CHECK(f, a->high_watermark == b->high_watermark);
-    CHECK(f, a->aborted == b->aborted);
-    CHECK(f, a->producers_bytes == b->producers_bytes);
-    CHECK(f, memcmp(a->producers, b->producers, a->producers_bytes) == 0);
-}
-
 /* A FAILED log refuses whatever it is asked. */
 static void check_refuses(struct failing *f)
 {
@@ -487,35 +417,35 @@ static void check_refuses(struct failing *f)
     CHECK(f, stele_log_close(f->w.log) == STELE_OFFLINE);
 }
 
-static void check_done(struct failing *f, const struct standing *done)
+static void check_done(struct failing *f, const struct world_standing *done)
 {
-    struct standing now;
+    struct world_standing now;
     stele_log_check(f->w.log);
-    stand(&f->w, &now);
-    check_same(f, done, &now);
-    leave(&f->w, &now);
+    world_stand(&f->w, &now);
+    CHECK(f, world_is_same(done, &now));
+    world_leave(&f->w, &now);
 }
 
 /* After a failure that the log survived: it stands where it stood, and the operation now does its work. */
-static void check_survivor(struct failing *f, const struct operation *op, const struct standing *before,
-                           const struct standing *done)
+static void check_survivor(struct failing *f, const struct operation *op, const struct world_standing *before,
+                           const struct world_standing *done)
 {
-    struct standing now;
+    struct world_standing now;
     stele_log_check(f->w.log);
-    stand(&f->w, &now);
+    world_stand(&f->w, &now);
     if ((op->flags & DROPS) == 0 || now.start == before->start)
-        check_same(f, before, &now);
-    leave(&f->w, &now);
+        CHECK(f, world_is_same(before, &now));
+    world_leave(&f->w, &now);
     CHECK(f, op->run(f) == STELE_OK);
     check_done(f, done);
 }
 
 /* Starts again and looks for what was acknowledged. */
-static void check_reopened(struct failing *f, const struct operation *op, const struct standing *at,
-                           const struct standing *done, enum sim_disk_crash_mode crash)
+static void check_reopened(struct failing *f, const struct operation *op, const struct world_standing *at,
+                           const struct world_standing *done, enum sim_disk_crash_mode crash)
 {
     struct log_world *w = &f->w;
-    struct standing now;
+    struct world_standing now;
     int64_t point = at->recovery_point, mark = at->high_watermark, ignored = 0;
     world_drop(w);
     sim_disk_crash(w->disk, crash);
@@ -530,7 +460,7 @@ static void check_reopened(struct failing *f, const struct operation *op, const 
     if ((op->flags & RESTARTS) != 0)
         point = mark = w->open.log_start_offset;
     world_reopen(w, point, mark);
-    stand(w, &now);
+    world_stand(w, &now);
     CHECK(f, !w->report.found_damage);
     CHECK(f, now.end >= mark);
     CHECK(f, (op->flags & (DROPS | RESTARTS)) != 0 || now.start == at->start);
@@ -539,25 +469,25 @@ static void check_reopened(struct failing *f, const struct operation *op, const 
     for (int64_t offset = now.start; offset < now.end; offset++)
         CHECK(f, world_read(w, offset, &ignored) == STELE_OK);
     if (now.end == at->end && now.start == at->start && mark == at->high_watermark && op->flags == 0)
-        check_same(f, at, &now);
-    leave(w, &now);
+        CHECK(f, world_is_same(at, &now));
+    world_leave(w, &now);
 }
 
-static bool run_round(struct sim_disk *image, const struct operation *op, const struct fault_kind *kind, int64_t at,
-                      const struct standing *done)
+static bool run_round(struct sim_disk *image, const struct operation *op, const struct world_fault *kind, int64_t at,
+                      const struct world_standing *done)
 {
     struct failing f;
-    struct standing before;
+    struct world_standing before;
     begin(&f, image, op);
     f.op = op->name;
     f.kind = kind->name;
     f.at = at;
-    stand(&f.w, &before);
+    world_stand(&f.w, &before);
     f.point_after_cut = stele_log_point_after_cut(f.w.log, f.cut);
-    arm(&f, kind, at);
+    world_arm(&f.w, kind, at);
     enum stele_err err = op->run(&f);
-    disarm(&f);
-    bool struck = has_struck(&f, kind), is_failed = stele_log_is_failed(f.w.log);
+    world_disarm(&f.w);
+    bool struck = world_has_struck(&f.w, kind), is_failed = stele_log_is_failed(f.w.log);
     CHECK(&f, struck || err == STELE_OK);
     CHECK(&f, err == STELE_OK || err == kind->err);
     CHECK(&f, err != STELE_IO || is_failed || op->run == unlink_due);
@@ -572,36 +502,25 @@ static bool run_round(struct sim_disk *image, const struct operation *op, const 
     if (err == STELE_OK && op->flags == 0 && stele_log_end_offset(f.w.log) > before.end)
         before.high_watermark = stele_log_end_offset(f.w.log); /* acknowledged */
     check_reopened(&f, op, &before, done, kind->crash);
-    leave(&f.w, &before);
+    world_leave(&f.w, &before);
     end(&f);
     return struck;
 }
 
 /* Where the log stands after the operation without a fault. */
-static void run_sound(struct sim_disk *image, const struct operation *op, struct standing *out)
+static void run_sound(struct sim_disk *image, const struct operation *op, struct world_standing *out)
 {
     struct failing f;
     begin(&f, image, op);
     assert_ok(op->run(&f));
-    stand(&f.w, out);
+    world_stand(&f.w, out);
     uint8_t *copy = malloc(out->producers_bytes);
     assert_non_null(copy);
     memcpy(copy, out->producers, out->producers_bytes);
-    leave(&f.w, out);
+    world_leave(&f.w, out);
     out->producers = copy;
     end(&f);
 }
-
-static const struct fault_kind kinds[] = {
-    {"a failing call", false, false, STELE_IO, 0, SIM_DISK_KILL},
-    {"a failing call, then no power", false, false, STELE_IO, 0, SIM_DISK_ORDERED},
-    {"failing calls", false, true, STELE_IO, 0, SIM_DISK_KILL},
-    {"failing calls, then no power", false, true, STELE_IO, 0, SIM_DISK_ADVERSARIAL},
-    {"no room once", false, false, STELE_NO_SPACE, takes_room, SIM_DISK_KILL},
-    {"no room", false, true, STELE_NO_SPACE, takes_room, SIM_DISK_ORDERED},
-    {"no memory once", true, false, STELE_NO_MEMORY, 0, SIM_DISK_KILL},
-    {"no memory", true, true, STELE_NO_MEMORY, 0, SIM_DISK_KILL},
-};
 
 static void test_every_call_fails(void **state)
 {
@@ -610,14 +529,14 @@ static void test_every_call_fails(void **state)
     int64_t sums[2] = {0, 0};
     for (size_t i = 0; i < STELE_ARRAY_LEN(operations); i++) {
         const struct operation *op = &operations[i];
-        struct standing done;
+        struct world_standing done;
         int64_t faults[2] = {0, 0};
         run_sound(image, op, &done);
-        for (size_t k = 0; k < STELE_ARRAY_LEN(kinds); k++) {
+        for (size_t k = 0; k < WORLD_FAULTS; k++) {
             int64_t at = 1;
-            while (run_round(image, op, &kinds[k], at, &done))
+            while (run_round(image, op, &world_faults[k], at, &done))
                 at++;
-            faults[kinds[k].is_memory] += at - 1;
+            faults[world_faults[k].is_memory] += at - 1;
         }
         if ((faults[0] > 0) != op->calls_disk || (faults[1] > 0) != op->takes_memory)
             fail_msg("%s met %d failing calls and %d failing allocations", op->name, (int)faults[0], (int)faults[1]);
