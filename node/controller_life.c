@@ -142,8 +142,6 @@ static void open_done(struct stele_job *job)
     }
     stele_metadata_log_attach(&control->mlog, control->opened);
     control->opened = NULL;
-    for (int i = 0; i < control->node->dir_count; i++)
-        control->node->dirs[i].is_full = stele_log_dirs_is_full(control->dirs, i);
     if (control->mlog.image.cluster_id == NULL)
         format(control);
     else

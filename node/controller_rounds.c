@@ -272,9 +272,6 @@ static void space_work(struct stele_job *job)
 static void space_done(struct stele_job *job)
 {
     struct stele_controller *control = STELE_CONTAINER_OF(job, struct stele_controller, space_job);
-    struct stele_node *node = control->node;
-    for (int i = 0; i < node->dir_count; i++)
-        node->dirs[i].is_full = stele_log_dirs_is_full(control->dirs, i);
     control->is_measuring = false;
     stele_controller_check_stopped(control);
 }
@@ -286,7 +283,7 @@ static void space_fired(struct stele_timer *timer)
     bool is_due = false;
     stele_shard_arm(control->shard, timer, stele_env_mono_ms(control->shard->env) + SPACE_MS);
     for (int i = 0; i < node->dir_count; i++)
-        is_due = atomic_exchange(&node->dirs[i].is_written, false) || node->dirs[i].is_full || is_due;
+        is_due = is_due || stele_log_dirs_is_measure_due(control->dirs, i);
     if (!is_due || control->is_measuring)
         return;
     control->is_measuring = true;

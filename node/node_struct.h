@@ -18,8 +18,6 @@ struct stele_node_limits {
 
 /** What shards tell each other of a log directory. */
 struct stele_dir_state {
-    _Atomic bool is_full;        /* produces are refused */
-    _Atomic bool is_written;     /* something was appended since the space was last measured */
     _Atomic bool has_failed_log; /* gets no clean marker */
     bool is_failed;              /* the control shard's: its partitions were taken offline */
 };

@@ -203,7 +203,7 @@ static void append(struct stele_partition *partition, struct stele_produce_op *p
     stele_buf_unref(rebuilt);
     produce->validated.rebuilt = NULL;
     if (err == STELE_NO_SPACE) {
-        dir_state(partition)->is_full = true;
+        stele_log_dirs_take(partition->shard->node->control.dirs, partition->dir, INT64_MAX);
         refuse_full(produce);
         return;
     }
@@ -219,7 +219,7 @@ static void append(struct stele_partition *partition, struct stele_produce_op *p
             stele_partition_fail(partition);
         return;
     }
-    dir_state(partition)->is_written = true;
+    stele_log_dirs_take(partition->shard->node->control.dirs, partition->dir, (int64_t)in.count);
     partition->shard->is_changed = true;
     stele_list_push(&partition->acks, &produce->op.link);
     if (produce->appended.wants_flush)
@@ -296,7 +296,7 @@ void stele_partition_produce(struct stele_op *op)
 {
     struct stele_produce_op *produce = produce_of(op);
     struct stele_partition *partition = op->partition;
-    if (dir_state(partition)->is_full) {
+    if (stele_log_dirs_is_full(partition->shard->node->control.dirs, partition->dir)) {
         refuse_full(produce);
         return;
     }

@@ -35,8 +35,8 @@ struct stele_shard {
     struct stele_list cold; /* reads that wait for room under the budget of cold bytes */
     int64_t cold_bytes;     /* being read in */
 
+    _Atomic bool is_changed; /* an offset that the checkpoints hold moved since the last round; other shards ask */
     struct stele_timer retain_timer, expire_timer;
-    _Atomic bool is_changed; /* an offset that the checkpoints hold moved since the last round */
 
     /* stopping */
     bool is_stopping;

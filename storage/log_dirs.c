@@ -129,20 +129,41 @@ void stele_log_dirs_fail(struct stele_log_dirs *dirs, int dir, const char *reaso
 
 bool stele_log_dirs_is_full(const struct stele_log_dirs *dirs, int dir)
 {
-    return dirs->dirs[dir].is_full;
+    return dirs->dirs[dir].room < 0;
+}
+
+void stele_log_dirs_take(struct stele_log_dirs *dirs, int at, int64_t bytes)
+{
+    struct stele_log_dir *dir = &dirs->dirs[at];
+    dir->is_taken = true;
+    if (bytes == INT64_MAX) {
+        dir->has_refused = true;
+        dir->room = -1;
+    } else {
+        dir->room -= bytes;
+    }
+}
+
+bool stele_log_dirs_is_measure_due(const struct stele_log_dirs *dirs, int dir)
+{
+    return dirs->dirs[dir].is_taken || stele_log_dirs_is_full(dirs, dir);
 }
 
 void stele_log_dirs_measure(struct stele_log_dirs *dirs, int at)
 {
     struct stele_log_dir *dir = &dirs->dirs[at];
     int64_t bytes = 0;
+    bool has_refused = atomic_exchange(&dir->has_refused, false);
+    dir->is_taken = false;
     if (dir->is_offline || vfs_of(dirs)->ops->free_bytes(vfs_of(dirs), dir->path, &bytes) != STELE_OK)
         return;
-    bool is_full = bytes < dirs->reserve_bytes;
-    if (is_full != dir->is_full)
+    dir->room = bytes - dirs->reserve_bytes;
+    /* A disk that refused a write is full, whatever it says is free. */
+    bool is_full = dir->room < 0 || has_refused;
+    if (is_full != dir->is_told_full)
         stele_trace(dirs->env, is_full ? STELE_TRACE_DIR_FULL : STELE_TRACE_DIR_FREED, dir->path, NULL, bytes,
                     dirs->reserve_bytes, 0);
-    dir->is_full = is_full;
+    dir->is_told_full = is_full;
 }
 
 static enum stele_err write_one(struct stele_log_dirs *dirs, int dir, const char *name,

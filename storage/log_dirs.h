@@ -63,11 +63,15 @@ const char *stele_log_dirs_path(const struct stele_log_dirs *dirs, int dir);
 int stele_log_dirs_count(const struct stele_log_dirs *dirs);
 bool stele_log_dirs_is_offline(const struct stele_log_dirs *dirs, int dir);
 /** Takes a directory offline: its logs must not be used any more, it gets no checkpoint and no marker. Any thread, as
- * is_offline and is_full. */
+ * is_offline. */
 void stele_log_dirs_fail(struct stele_log_dirs *dirs, int dir, const char *reason);
-/** Free space as last measured is below the reserve: produces are to be refused with a retriable error. measure asks
- * the disk. */
+/** Free space is below the reserve, or the disk has refused a write: produces are to be refused with a retriable
+ * error. It is known from the last measurement, which asks the disk (job), and from what was taken since: `take` is
+ * told of every append, with INT64_MAX of one that the disk refused. A measurement is due when something was taken or
+ * the disk was full. Any thread, but for measure. */
 bool stele_log_dirs_is_full(const struct stele_log_dirs *dirs, int dir);
+void stele_log_dirs_take(struct stele_log_dirs *dirs, int dir, int64_t bytes);
+bool stele_log_dirs_is_measure_due(const struct stele_log_dirs *dirs, int dir);
 void stele_log_dirs_measure(struct stele_log_dirs *dirs, int dir);
 
 /** What a checkpoint round writes for one log. */

@@ -9,7 +9,11 @@
 struct stele_log_dir {
     char *path;
     struct stele_file *lock;
-    _Atomic bool is_offline, is_full; /* jobs and shards ask too */
+    _Atomic bool is_offline;  /* with the next two: jobs and shards ask and tell too */
+    _Atomic int64_t room;     /* free bytes above the reserve as last measured, less what was taken since */
+    _Atomic bool is_taken;    /* something was */
+    _Atomic bool has_refused; /* the disk, a write */
+    bool is_told_full;        /* the trace said so */
     bool has_properties;
     struct stele_meta_properties properties;
     int partitions;

@@ -544,6 +544,34 @@ static void test_reserve(void **state)
     stele_log_dirs_close(dirs);
 }
 
+/* Between two measurements the room is what was measured less what was taken; a disk that refused a write is full until
+ * it is asked again, and told so even when it says that there is room. */
+static void test_room(void **state)
+{
+    struct fixture *f = *state;
+    struct stele_log_dirs *dirs = NULL;
+    format_dirs(f);
+    disk_set_space(f->disk, 1500);
+    assert_ok(open_dirs(f, &dirs));
+    assert_false(stele_log_dirs_is_measure_due(dirs, 1));
+    stele_log_dirs_take(dirs, 1, 500);
+    assert_false(stele_log_dirs_is_full(dirs, 1));
+    stele_log_dirs_take(dirs, 1, 1);
+    assert_true(stele_log_dirs_is_full(dirs, 1));
+    assert_true(stele_log_dirs_is_measure_due(dirs, 1));
+    stele_log_dirs_measure(dirs, 1);
+    assert_false(stele_log_dirs_is_full(dirs, 1));
+    assert_false(stele_log_dirs_is_measure_due(dirs, 1));
+
+    stele_log_dirs_take(dirs, 1, INT64_MAX);
+    assert_true(stele_log_dirs_is_full(dirs, 1));
+    int64_t told = f->env.traces[STELE_TRACE_DIR_FULL];
+    stele_log_dirs_measure(dirs, 1);
+    assert_false(stele_log_dirs_is_full(dirs, 1));
+    assert_int_equal(f->env.traces[STELE_TRACE_DIR_FULL], told + 1);
+    stele_log_dirs_close(dirs);
+}
+
 /* Any failing call of a start ends it with an error that says where, or takes the second directory offline and leaves
  * its partitions out; then a start without failures finds everything. */
 static void test_open_failures(void **state)
@@ -623,6 +651,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_create_crashes, setup, teardown),
         cmocka_unit_test_setup_teardown(test_checkpoint, setup, teardown),
         cmocka_unit_test_setup_teardown(test_reserve, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_room, setup, teardown),
         cmocka_unit_test_setup_teardown(test_open_failures, setup, teardown),
         cmocka_unit_test_setup_teardown(test_open_memory, setup, teardown),
     };
