@@ -12,6 +12,14 @@ struct list_part {
     struct list_offsets *all;
 };
 
+/* Only when the node ends in the middle is anything still held. */
+static void release(struct stele_server_call *call)
+{
+    struct list_offsets *all = call->state;
+    for (size_t i = 0; i < all->count; i++)
+        stele_log_time_drop(&all->parts[i].list.query);
+}
+
 static void answer(struct list_offsets *all)
 {
     struct stele_server_call *call = all->call;
@@ -53,6 +61,8 @@ void stele_handle_list_offsets(struct stele_server_call *call)
     }
     *all = (struct list_offsets){
         .call = call, .parts = parts, .count = request->partition_count, .pending = request->partition_count + 1};
+    call->state = all;
+    call->release = release;
     for (size_t i = 0; i < all->count; i++) {
         const struct stele_list_offsets_partition *in = &request->partitions[i];
         struct stele_list_op *list = &parts[i].list;
