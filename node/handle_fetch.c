@@ -12,8 +12,10 @@
 
 enum fetch_state { FETCH_READING, FETCH_PARKED, FETCH_CANCELLING };
 
-/* A range on its way into a socket. Its count belongs to the connection's shard, its slice to the partition's. */
+/* A range on its way into a socket. Its count belongs to the connection's shard, its slice to the partition's: when the
+ * last reference goes it travels to the owner and back. */
 struct hold {
+    struct stele_list link; /* in its home's */
     struct stele_send_file send;
     struct stele_task task;
     struct stele_slice slice;
@@ -38,12 +40,33 @@ struct fetch {
 
 /* Ranges. */
 
-static void hold_free(struct stele_task *task)
+static void hold_free(struct hold *hold)
+{
+    stele_list_remove(&hold->link);
+    stele_mem_free(hold->home->env->mem, hold);
+}
+
+static void hold_home(struct stele_task *task)
+{
+    hold_free(STELE_CONTAINER_OF(task, struct hold, task));
+}
+
+static void hold_arrived(struct stele_task *task)
 {
     struct hold *hold = STELE_CONTAINER_OF(task, struct hold, task);
-    struct stele_mem *mem = hold->owner->env->mem;
     stele_slice_release(&hold->slice);
-    stele_mem_free(mem, hold);
+    hold->task.run = hold_home;
+    stele_shard_send(hold->owner, hold->home, &hold->task);
+}
+
+void stele_fetch_holds_free(struct stele_shard *shard)
+{
+    while (!stele_list_is_empty(&shard->holds)) {
+        struct hold *hold = STELE_CONTAINER_OF(shard->holds.next, struct hold, link);
+        STELE_ASSERT(hold->refs == 0); /* the connections are gone */
+        stele_slice_release(&hold->slice);
+        hold_free(hold);
+    }
 }
 
 static void hold_ref(struct stele_send_file *send)
@@ -57,11 +80,12 @@ static void hold_unref(struct stele_send_file *send)
     STELE_ASSERT(hold->refs > 0);
     if (--hold->refs > 0)
         return;
-    hold->task.run = hold_free;
-    if (hold->home->node->is_freeing)
-        hold_free(&hold->task);
-    else
+    if (hold->slice.file == NULL) {
+        hold_free(hold);
+    } else if (!hold->home->node->is_freeing) {
+        hold->task.run = hold_arrived;
         stele_shard_send(hold->home, hold->owner, &hold->task);
+    }
 }
 
 static struct hold *hold_new(struct stele_shard *home)
@@ -73,6 +97,7 @@ static struct hold *hold_new(struct stele_shard *home)
     hold->home = home;
     hold->owner = home;
     hold->refs = 1;
+    stele_list_push(&home->holds, &hold->link);
     return hold;
 }
 
@@ -202,9 +227,16 @@ static void answer(struct fetch *all)
 
 static void read_all(struct fetch *all);
 
-static bool is_enough(const struct fetch *all, int64_t *out_bytes)
+/* What the answer may hold bounds what is waited for. */
+static int64_t wanted_bytes(const struct fetch *all)
 {
     const struct stele_fetch_request *request = &all->call->request.body.fetch;
+    return stele_min_i64(request->min_bytes,
+                         stele_min_i64(request->max_bytes, all->call->shard->node->limits.fetch_bytes_max));
+}
+
+static bool is_enough(const struct fetch *all, int64_t *out_bytes)
+{
     int64_t bytes = 0;
     for (size_t i = 0; i < all->count; i++) {
         if (all->parts[i].read.op.err != STELE_OK)
@@ -212,7 +244,7 @@ static bool is_enough(const struct fetch *all, int64_t *out_bytes)
         bytes += (int64_t)all->parts[i].read.slice.bytes;
     }
     *out_bytes = bytes;
-    return bytes >= stele_min_i64(request->min_bytes, request->max_bytes) || all->call->is_hurried ||
+    return bytes >= wanted_bytes(all) || all->call->is_hurried ||
            stele_env_mono_ms(all->call->shard->env) >= all->deadline_ms;
 }
 
@@ -220,7 +252,7 @@ static bool is_enough(const struct fetch *all, int64_t *out_bytes)
 static void park(struct fetch *all, int64_t bytes)
 {
     struct stele_shard *shard = all->call->shard;
-    int64_t missing = all->call->request.body.fetch.min_bytes - bytes;
+    int64_t missing = wanted_bytes(all) - bytes;
     int64_t share = stele_max_i64((missing + (int64_t)all->count - 1) / (int64_t)all->count, 1);
     all->state = FETCH_PARKED;
     free_aborted(all);

@@ -139,6 +139,7 @@ void stele_node_free(struct stele_node *node)
         while (!stele_list_is_empty(&shard->sessions))
             stele_session_free(STELE_CONTAINER_OF(shard->sessions.next, struct stele_session, link));
         stele_partition_forget_all(shard);
+        stele_fetch_holds_free(shard);
     }
     while (!stele_list_is_empty(&node->partitions))
         stele_partition_free(STELE_CONTAINER_OF(node->partitions.next, struct stele_partition, all));

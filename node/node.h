@@ -44,7 +44,8 @@ int64_t stele_node_deadline(struct stele_node *node, int shard);
 void stele_node_tick(struct stele_node *node, int shard);
 /** Graceful: refuses new work, answers what waits, closes logs, marks clean. From the control shard's loop. */
 void stele_node_stop(struct stele_node *node);
-/** After stopped, or as a crash: drops everything without touching a file. */
+/** After stopped, or as a crash: drops everything without touching a file. Before it the connections are gone with all
+ * that they had to send, no job runs any more, and tasks that were posted are never run. */
 void stele_node_free(struct stele_node *node);
 
 #endif

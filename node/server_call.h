@@ -50,4 +50,7 @@ void stele_handle_produce(struct stele_server_call *call);
 void stele_handle_fetch(struct stele_server_call *call);
 void stele_handle_list_offsets(struct stele_server_call *call);
 
+/** At the end of the node, when its calls are gone: what was on its way back to other shards. */
+void stele_fetch_holds_free(struct stele_shard *shard);
+
 #endif

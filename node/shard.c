@@ -35,6 +35,7 @@ enum stele_err stele_shard_init(struct stele_shard *shard, struct stele_node *no
     stele_list_init(&shard->opening);
     stele_list_init(&shard->sessions);
     stele_list_init(&shard->cold);
+    stele_list_init(&shard->holds);
     stele_timer_init(&shard->retain_timer, retain_fired);
     stele_timer_init(&shard->expire_timer, expire_fired);
     shard->wheel = stele_timing_wheel_new(env->mem, WHEEL_TICK_MS, WHEEL_SLOTS, stele_env_mono_ms(env));

@@ -35,6 +35,8 @@ struct stele_shard {
     struct stele_list cold; /* reads that wait for room under the budget of cold bytes */
     int64_t cold_bytes;     /* being read in */
 
+    struct stele_list holds; /* ranges that its connections send (handle_fetch.c) */
+
     _Atomic bool is_changed; /* an offset that the checkpoints hold moved since the last round; other shards ask */
     struct stele_timer retain_timer, expire_timer;
 
