@@ -175,6 +175,10 @@ static bool send_answer(struct stele_session *session, struct stele_server_call 
     stele_buf_unref(frame);
     if (err == STELE_OK && call->piece_count > 0)
         err = ops->send(session->conn, call->pieces, call->piece_count);
+    /* Counted here too: of a peer that takes nothing at all `sent` never hears. */
+    session->queued_bytes += piece.bytes + call->piece_bytes;
+    if (session->queued_bytes >= QUEUED_BYTES_MAX)
+        session->paused |= STELE_PAUSE_SENDS;
     return err == STELE_OK;
 }
 
@@ -346,6 +350,7 @@ static void session_sent(void *arg, size_t queued_bytes)
 {
     struct stele_session *session = arg;
     session->active_ms = stele_env_mono_ms(session->shard->env);
+    session->queued_bytes = queued_bytes;
     if (queued_bytes < QUEUED_BYTES_MAX)
         unpause(session, STELE_PAUSE_SENDS);
     else

@@ -28,6 +28,7 @@ struct stele_session {
     struct stele_list calls;
     int call_count;
     size_t call_bytes;
+    size_t queued_bytes; /* of answers, that the peer has not taken */
 
     unsigned paused;  /* enum stele_session_pause */
     bool is_waiting;  /* the connection was told that there is no room */
