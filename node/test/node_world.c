@@ -24,6 +24,23 @@ static void *grow(struct node_world *world, void *items, int count, int *inout_c
     return grown;
 }
 
+/* Room for `more` bytes behind the `count` ones from *inout_at on. */
+static uint8_t *reserve(struct node_world *world, uint8_t *bytes, size_t *inout_at, size_t count,
+                        size_t *inout_capacity, size_t more)
+{
+    if (*inout_at + count + more <= *inout_capacity)
+        return bytes;
+    if (count > 0)
+        memmove(bytes, bytes + *inout_at, count);
+    *inout_at = 0;
+    if ((count + more) * 2 <= *inout_capacity)
+        return bytes;
+    *inout_capacity = (count + more) * 2;
+    bytes = stele_mem_resize(&world->own.mem, STELE_MEM_TOOL, bytes, *inout_capacity);
+    assert_non_null(bytes);
+    return bytes;
+}
+
 /* The env. */
 
 static int64_t world_mono_us(struct stele_env *env)
@@ -208,8 +225,8 @@ static void move_in(struct node_world *world, struct node_conn *conn)
         size_t part = stele_min_size(room, conn->in_count);
         if (draw(world, 4) == 1)
             part = 1 + (size_t)draw(world, part);
-        memcpy(at, conn->in, part);
-        memmove(conn->in, conn->in + part, conn->in_count - part);
+        memcpy(at, conn->in + conn->in_at, part);
+        conn->in_at += part;
         conn->in_count -= part;
         conn->handler->received(conn->arg, part);
     }
@@ -236,15 +253,12 @@ static void move_out(struct node_world *world, struct node_conn *conn)
     size_t part = piece->bytes;
     if (draw(world, 4) == 1)
         part = 1 + (size_t)draw(world, part);
-    if (conn->out_count + part > conn->out_capacity) {
-        conn->out_capacity = (conn->out_count + part) * 2;
-        conn->out = stele_mem_resize(&world->own.mem, STELE_MEM_TOOL, conn->out, conn->out_capacity);
-        assert_non_null(conn->out);
-    }
+    conn->out = reserve(world, conn->out, &conn->out_at, conn->out_count, &conn->out_capacity, part);
+    uint8_t *to = conn->out + conn->out_at + conn->out_count;
     if (piece->buf != NULL) {
-        memcpy(conn->out + conn->out_count, piece->at, part);
+        memcpy(to, piece->at, part);
         piece->at += part;
-    } else if (stele_file_read(piece->file->file, conn->out + conn->out_count, part, piece->pos) != STELE_OK) {
+    } else if (stele_file_read(piece->file->file, to, part, piece->pos) != STELE_OK) {
         lose(conn, STELE_IO);
         return;
     }
@@ -572,13 +586,8 @@ void node_conn_drop(struct node_conn *conn)
 
 void node_conn_bytes(struct node_conn *conn, const void *bytes, size_t count)
 {
-    struct stele_mem *mem = &conn->world->own.mem;
-    if (conn->in_count + count > conn->in_capacity) {
-        conn->in_capacity = (conn->in_count + count) * 2;
-        conn->in = stele_mem_resize(mem, STELE_MEM_TOOL, conn->in, conn->in_capacity);
-        assert_non_null(conn->in);
-    }
-    memcpy(conn->in + conn->in_count, bytes, count);
+    conn->in = reserve(conn->world, conn->in, &conn->in_at, conn->in_count, &conn->in_capacity, count);
+    memcpy(conn->in + conn->in_at + conn->in_count, bytes, count);
     conn->in_count += count;
 }
 
@@ -601,14 +610,15 @@ bool node_conn_poll(struct node_conn *conn, struct node_answer *out)
     struct stele_frame_header header;
     if (conn->out_count < STELE_FRAME_HEADER_BYTES)
         return false;
-    assert_ok(stele_frame_header_read(conn->out, INT32_MAX, &header));
+    const uint8_t *at = conn->out + conn->out_at;
+    assert_ok(stele_frame_header_read(at, INT32_MAX, &header));
     size_t whole = 4 + (size_t)header.frame_bytes;
     if (conn->out_count < whole)
         return false;
     uint8_t *kept = stele_arena_alloc(&conn->world->arena, whole);
     assert_non_null(kept);
-    memcpy(kept, conn->out, whole);
-    memmove(conn->out, conn->out + whole, conn->out_count - whole);
+    memcpy(kept, at, whole);
+    conn->out_at += whole;
     conn->out_count -= whole;
     assert_ok(stele_response_decode(&conn->world->arena, kept + STELE_FRAME_HEADER_BYTES, header.message_bytes,
                                     &out->response));

@@ -41,13 +41,13 @@ struct node_conn {
     bool is_closed; /* by the node: what is queued still arrives */
     bool is_deaf;   /* the client takes no bytes */
     bool is_paused; /* the node gave no room */
-    uint8_t *in;    /* on its way to the node */
-    size_t in_count, in_capacity;
+    uint8_t *in;    /* on its way to the node: in_count bytes from in_at on */
+    size_t in_at, in_count, in_capacity;
     struct stele_piece *pieces; /* on their way to the client */
     int piece_count, piece_capacity;
     size_t queued_bytes;
-    uint8_t *out; /* with the client */
-    size_t out_count, out_capacity;
+    uint8_t *out; /* with the client: out_count bytes from out_at on */
+    size_t out_at, out_count, out_capacity;
     uint64_t sent_id, taken_id; /* correlation ids of the last request sent and the last answer taken */
 };
 

@@ -138,7 +138,7 @@ static void test_refusals(void **state)
         asked.bytes[3] ^= rows[i].is_other_topic;
         (void)node_conn_put(conn, &asked, rows[i].partition, &(struct node_shape){.acks = rows[i].acks});
         if (rows[i].is_broken)
-            conn->in[conn->in_count - 1] ^= 1;
+            conn->in[conn->in_at + conn->in_count - 1] ^= 1;
         node_conn_take(conn, &answer);
         const struct node_entry *entry = node_world_enter(world, conn, &answer);
         assert_int_equal(entry->err, rows[i].err);
