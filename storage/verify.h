@@ -1,6 +1,12 @@
 /* Reads everything under a directory or file and checks it against itself and its neighbours: `stele dump --verify`.
+ *
+ * Batches against their checksum, each other and the name of their file; index entries, aborted transactions, producer
+ * snapshots and leader epochs against the batches; in a log directory the checkpoints against the logs.
+ *
  * Told apart: damage, and what a crash may leave (preallocated zeros in an index, a torn last batch, *.deleted
- * leftovers). */
+ * leftovers). The log directory says where a crash may have been at work: nowhere when the clean marker is there,
+ * otherwise only from max(recovery point, high watermark) of the checkpoints on. A partition that no checkpoint names
+ * is excused of nothing but zeros and less than a batch's header at the end. */
 #ifndef STELE_STORAGE_VERIFY_H
 #define STELE_STORAGE_VERIFY_H
 
@@ -29,7 +35,8 @@ struct stele_verify_report {
     int64_t damages, crash_leftovers;
 };
 
-/** Errors: NOT_FOUND (no such path), IO, NO_MEMORY. Damage is not an error of the call. */
+/** Errors: NOT_FOUND (no such path), INVALID_ARGUMENT (a file of no kind that can be verified), IO, NO_MEMORY. Damage
+ * is not an error of the call. */
 STELE_MUST_CHECK enum stele_err stele_verify(struct stele_env *env, const char *path,
                                              const struct stele_verify_options *options,
                                              struct stele_verify_report *out_report);
