@@ -81,6 +81,18 @@ static enum stele_err note_aborted(struct segment_scan *scan, const struct stele
     return err;
 }
 
+/* The transaction that an abort marker ended left no batch: in a compacted log they are gone, and only the index still
+ * tells of it. */
+static void keep_aborted(struct segment_scan *scan, const struct stele_batch_header *marker)
+{
+    const struct stele_txn_index *txns = &scan->seg->txns;
+    if (!scan->rec->has_gaps || scan->txn_count == txns->count)
+        return;
+    const struct stele_aborted_txn *have = &txns->entries[scan->txn_count];
+    if (have->last_offset == marker->base_offset && have->producer_id == marker->producer_id)
+        scan->txn_count++;
+}
+
 /* `scan` NULL: no index is rebuilt. CORRUPT: a control batch whose record makes no sense; nothing was applied then. */
 static enum stele_err apply_producer(struct stele_recovery *rec, struct stele_producers *producers,
                                      const struct stele_scanned *batch, struct segment_scan *scan)
@@ -100,6 +112,8 @@ static enum stele_err apply_producer(struct stele_recovery *rec, struct stele_pr
         if (err != STELE_OK)
             return err;
         bool is_completed = stele_producers_apply(producers, header, is_control ? &control : NULL, &txn);
+        if (!is_completed && is_control && control.type == STELE_CONTROL_ABORT && scan != NULL)
+            keep_aborted(scan, header);
         if (is_completed && txn.is_aborted && scan != NULL) {
             struct stele_aborted_txn aborted = {.producer_id = txn.producer_id,
                                                 .first_offset = txn.first_offset,
