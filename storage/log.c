@@ -249,6 +249,8 @@ enum stele_err stele_log_close(struct stele_log *log)
     enum stele_err err = stele_log__usable(log);
     if (err != STELE_OK)
         return err;
+    if (log->is_flushing)
+        return STELE_EXISTS;
     err = stele_log__write_snapshot(log, log->log_end_offset, true);
     if (err == STELE_OK)
         err = stele_log_flush(log);

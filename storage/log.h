@@ -48,7 +48,7 @@ STELE_MUST_CHECK enum stele_err stele_log_open(const struct stele_log_open *open
 /** Hands an opened log to its shard's cache. */
 void stele_log_attach(struct stele_log *log, struct stele_file_cache *cache);
 /** Clean close: writes the snapshot at the end offset, seals indexes, syncs everything (facts 8.8). The log must then
- * be freed also when this failed. */
+ * be freed also when this failed, but for EXISTS: a flush is under way, nothing was done. */
 STELE_MUST_CHECK enum stele_err stele_log_close(struct stele_log *log);
 /** Frees without touching a file (after close, or as a crash does). NULL is fine. No job and no slice may hold it. */
 void stele_log_free(struct stele_log *log);
@@ -145,9 +145,11 @@ struct stele_time_query {
     /* the log's */
     enum { STELE_TIME_BEGINS, STELE_TIME_CHOOSES, STELE_TIME_SEARCHES } phase;
     struct stele_time_search search;
-    int64_t segment_base; /* looked at now; those below are done with */
-    int64_t largest_base; /* of the segment with the largest timestamp so far, -1 none */
-    int64_t cut_count;    /* of the log when it began */
+    int64_t segment_base;                /* looked at now; those below are done with */
+    int64_t largest_base;                /* of the segment with the largest timestamp so far, -1 none */
+    int64_t tried_timestamp, tried_base; /* the largest timestamp: of the segment that was chosen last */
+    bool is_climbing;                    /* and no record has it: every batch is looked into for the largest left */
+    int64_t cut_count;                   /* of the log when it began */
     struct stele_segment_range batch;
     struct stele_slice slice; /* what `work` reads; empty: nothing is to be done */
     struct stele_file *file;
@@ -163,26 +165,31 @@ STELE_MUST_CHECK enum stele_err stele_log_time_step(struct stele_log *log, struc
 void stele_log_time_work(struct stele_time_query *query);
 /** Gives up a query between work and step. */
 void stele_log_time_drop(struct stele_time_query *query);
-/** All steps at once. */
+/** All steps at once. Of STELE_TIME_MAX_TIMESTAMP the answer is the first record with the largest timestamp of those
+ * from the log start on; where a deleted one had it, finding the largest of the rest may read a segment. */
 STELE_MUST_CHECK enum stele_err stele_log_offset_at(struct stele_log *log, int64_t timestamp,
                                                     struct stele_time_offset *out);
 
-/** Cuts everything from `offset` on (facts 8.6). At or above the end only the epochs are trimmed. Nothing is synced: a
- * loss of power before the next flush may bring back what was cut, with its old epochs, where newer batches were lost.
- * Before the call the checkpointed high watermark is lowered to `offset` and the checkpointed recovery point to
- * stele_log_point_after_cut, or a start after a crash would take what is missing for damage. */
+/** Cuts everything from `offset` on (facts 8.6). At or above the end only the epochs are trimmed; below the first
+ * segment it is a restart_at. Nothing is synced: a loss of power before the next flush may bring back what was cut,
+ * with its old epochs, where newer batches were lost. Before the call the checkpointed high watermark and log start are
+ * lowered to `offset` and the checkpointed recovery point to stele_log_point_after_cut, or a start after a crash would
+ * take what is missing for damage. Errors: EXISTS while a flush is under way, whose files these are, unless only epochs
+ * are trimmed: nothing was done, ask again after flush_end; IO, NO_SPACE, NO_MEMORY (the log is now FAILED), OFFLINE.
+ */
 STELE_MUST_CHECK enum stele_err stele_log_truncate(struct stele_log *log, int64_t offset);
 /** What a truncation to `offset` makes of the recovery point: no more than the base of the segment that is cut, whose
  * files are in doubt until the next flush. */
 int64_t stele_log_point_after_cut(const struct stele_log *log, int64_t offset);
-/** Drops everything and goes on, empty, at `offset`; durably. Before the call the checkpointed recovery point and high
- * watermark are lowered to the log start. */
+/** Drops everything and goes on, empty, at `offset`; durably. Before the call the checkpointed recovery point, high
+ * watermark and log start are lowered to the log start, or to `offset` when that is lower. Errors: as truncate; EXISTS
+ * while a flush is under way. */
 STELE_MUST_CHECK enum stele_err stele_log_restart_at(struct stele_log *log, int64_t offset);
 /** delete-records: moves the start offset up. Errors: OFFSET_OUT_OF_RANGE (below the start is a no-op, above the high
  * watermark refused). */
 STELE_MUST_CHECK enum stele_err stele_log_set_start_offset(struct stele_log *log, int64_t offset);
-/** Deletes what retention says, rolls by time when due. `*out_deleted` segments were renamed; unlink_due says when they
- * are to be unlinked. */
+/** Deletes what retention says. `*out_deleted` segments were renamed; unlink_due says when they are to be unlinked.
+ * While a flush is under way nothing is deleted: the next call does it. */
 STELE_MUST_CHECK enum stele_err stele_log_retain(struct stele_log *log, int *out_deleted);
 /** Rolls when the active segment is not empty and older than segment.ms by the wall clock (idle logs roll too). */
 STELE_MUST_CHECK enum stele_err stele_log_roll_if_old(struct stele_log *log, bool *out_rolled);

@@ -6,10 +6,10 @@
 
 enum { SHORT_BYTES = 16 << 10 }; /* a batch that is looked into on the loop */
 
-/* The first segment that is not done with; -1 when there is none. */
+/* The first segment that is not done with and has a record that was not deleted; -1 when there is none. */
 static int segment_at(const struct stele_log *log, int64_t base)
 {
-    for (int at = 0; at < log->segment_count; at++) {
+    for (int at = stele_log__floor(log, log->log_start_offset); at < log->segment_count; at++) {
         if (log->segments[at]->base_offset >= base)
             return at;
     }
@@ -35,6 +35,16 @@ static enum stele_err must_load(struct stele_log *log, struct stele_segment *seg
     return STELE_OK;
 }
 
+/* Whether the segment may hold the largest timestamp: it was not tried, and what was found elsewhere is no better. */
+static bool may_hold_largest(const struct stele_time_query *query, const struct stele_segment *seg)
+{
+    int64_t timestamp = seg->max_timestamp;
+    bool is_tried = timestamp > query->tried_timestamp ||
+                    (timestamp == query->tried_timestamp && seg->base_offset <= query->tried_base);
+    return !is_tried && (timestamp > query->found.timestamp ||
+                         (timestamp == query->found.timestamp && seg->base_offset < query->found.offset));
+}
+
 /* Finds the segment to search: the first with a timestamp as large, or the one with the largest of all, the first of
  * equal ones. END: none. */
 static enum stele_err choose(struct stele_log *log, struct stele_time_query *query, bool *out_waits)
@@ -56,14 +66,15 @@ static enum stele_err choose(struct stele_log *log, struct stele_time_query *que
             err = stele_segment_largest_timestamp(seg, &largest);
         if (err != STELE_OK || *out_waits)
             return err;
-        if (wants_largest && seg->max_timestamp > query->search.timestamp) {
+        if (wants_largest && seg->max_timestamp > query->search.timestamp && may_hold_largest(query, seg)) {
             query->search.timestamp = seg->max_timestamp;
             query->largest_base = seg->base_offset;
         } else if (!wants_largest && seg->max_timestamp >= query->timestamp) {
             return STELE_OK;
         }
     }
-    query->segment_base = query->largest_base;
+    query->segment_base = query->tried_base = query->largest_base;
+    query->tried_timestamp = query->search.timestamp;
     return query->largest_base < 0 ? STELE_END : STELE_OK;
 }
 
@@ -125,10 +136,12 @@ static enum stele_err take_work(struct stele_log *log, struct stele_time_query *
     int at = segment_at(log, query->segment_base);
     if (err == STELE_CORRUPT && at >= 0)
         return stele_log__report_damage(log, log->segments[at], query->segment_base, query->batch.pos);
-    if (err == STELE_OK)
-        query->found = (struct stele_time_offset){
-            .offset = query->hit.offset, .timestamp = query->hit.timestamp, .leader_epoch = query->hit.leader_epoch};
-    return err;
+    if (err != STELE_OK)
+        return err;
+    query->found = (struct stele_time_offset){
+        .offset = query->hit.offset, .timestamp = query->hit.timestamp, .leader_epoch = query->hit.leader_epoch};
+    query->search.timestamp = query->hit.timestamp + 1; /* for one that climbs on */
+    return query->is_climbing ? STELE_END : STELE_OK;
 }
 
 static void begin(struct stele_log *log, struct stele_time_query *query)
@@ -137,19 +150,40 @@ static void begin(struct stele_log *log, struct stele_time_query *query)
     query->mem = log->env->mem;
     query->search = (struct stele_time_search){.timestamp = stele_max_i64(query->timestamp, -1),
                                                .unpacked_bytes_max = (size_t)log->config.max_unpacked_bytes};
-    query->segment_base = query->largest_base = -1;
+    query->segment_base = query->largest_base = query->tried_base = -1;
+    query->tried_timestamp = INT64_MAX;
+    query->is_climbing = false;
     query->cut_count = log->cut_count;
     query->batch = (struct stele_segment_range){.pos = -1};
     query->found = (struct stele_time_offset){.offset = -1, .timestamp = -1, .leader_epoch = -1};
 }
 
-/* Goes on in the segment after the one that did not hold it; there is none after the one with the largest timestamp. */
-static enum stele_err next_segment(struct stele_time_query *query)
+/* The largest timestamp of the segment is that of no record that is left: it was deleted, or compacted away. So the
+ * largest of those that are left is looked for, batch by batch, then in the other segments when they may have a larger
+ * one (a record that was deleted is no answer). */
+static void climb_or_choose_again(struct stele_time_query *query)
 {
+    query->is_climbing = !query->is_climbing;
+    query->search.wants_largest = query->is_climbing;
+    if (query->is_climbing) {
+        query->search.timestamp = query->found.timestamp + 1;
+        return;
+    }
+    query->search.timestamp = -1;
+    query->segment_base = query->largest_base = -1;
     query->phase = STELE_TIME_CHOOSES;
+}
+
+/* Goes on in the segment after the one that did not hold it. */
+static void go_on(struct stele_time_query *query)
+{
     query->batch = (struct stele_segment_range){.pos = -1};
+    if (query->timestamp == STELE_TIME_MAX_TIMESTAMP) {
+        climb_or_choose_again(query);
+        return;
+    }
+    query->phase = STELE_TIME_CHOOSES;
     query->segment_base++;
-    return query->timestamp == STELE_TIME_MAX_TIMESTAMP ? STELE_END : STELE_OK;
 }
 
 static enum stele_err advance(struct stele_log *log, struct stele_time_query *query, bool *out_waits)
@@ -163,8 +197,10 @@ static enum stele_err advance(struct stele_log *log, struct stele_time_query *qu
             continue;
         }
         err = search(log, query, out_waits);
-        if (err == STELE_END)
-            err = next_segment(query);
+        if (err == STELE_END) {
+            go_on(query);
+            err = STELE_OK;
+        }
         if (err != STELE_OK || !*out_waits || query->batch.pos < 0 || query->batch.bytes > SHORT_BYTES ||
             log->env->vfs->ops->resident(query->file, query->batch.pos, query->batch.bytes) != STELE_RESIDENT_YES)
             continue;

@@ -114,6 +114,7 @@ STELE_MUST_CHECK enum stele_err stele_segment_range_of(struct stele_segment *seg
 struct stele_time_search {
     int64_t timestamp, offset_min;
     size_t unpacked_bytes_max; /* of one batch */
+    bool wants_largest; /* of a batch, of its records that fit the one with the largest timestamp, not the first */
 };
 struct stele_time_found {
     int64_t offset, timestamp;

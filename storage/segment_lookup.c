@@ -402,6 +402,7 @@ enum stele_err stele_segment_time_in_batch(struct stele_mem *mem, struct stele_f
     struct stele_record_walker walker;
     struct stele_batch_header header;
     struct stele_record record;
+    struct stele_time_found found = {.offset = -1, .timestamp = search->timestamp - 1};
     size_t bytes = (size_t)range->bytes;
     uint8_t *batch = stele_mem_raw(mem, STELE_MEM_LOG, bytes);
     if (batch == NULL)
@@ -414,15 +415,19 @@ enum stele_err stele_segment_time_in_batch(struct stele_mem *mem, struct stele_f
     if (err == STELE_OK)
         err = as_stored(stele_record_walker_init(&walker, mem, batch, bytes, search->unpacked_bytes_max));
     if (err == STELE_OK) {
-        do
-            err = as_stored(stele_record_next(&walker, &record));
-        while (err == STELE_OK && (record.timestamp < search->timestamp || record.offset < search->offset_min));
+        while ((search->wants_largest || found.offset < 0) &&
+               (err = as_stored(stele_record_next(&walker, &record))) == STELE_OK) {
+            if (record.timestamp > found.timestamp && record.offset >= search->offset_min)
+                found = (struct stele_time_found){.offset = record.offset, .timestamp = record.timestamp};
+        }
         stele_record_walker_deinit(&walker);
     }
     stele_mem_free(mem, batch);
+    if (err == STELE_END && found.offset >= 0)
+        err = STELE_OK;
+    found.leader_epoch = err == STELE_OK ? header.partition_leader_epoch : -1;
     if (err == STELE_OK)
-        *out_found = (struct stele_time_found){
-            .offset = record.offset, .timestamp = record.timestamp, .leader_epoch = header.partition_leader_epoch};
+        *out_found = found;
     return err;
 }
 

@@ -28,7 +28,9 @@ static struct {
     struct stele_prng prng;
     char dir[64];
     struct model_batch batches[BATCHES_MAX];
-    int count, rolls, retained;
+    int count, retained;
+    int64_t largest;   /* timestamp ever appended */
+    int lower_largest; /* lookups whose answer was lower, since that record is gone */
     int64_t end, start;
     bool is_clean;
     int64_t recovery_point;
@@ -125,6 +127,7 @@ static void append(void)
     model->base = world.end;
     model->last = world.end + count - 1;
     model->max_timestamp = out.max_timestamp;
+    world.largest = stele_max_i64(world.largest, out.max_timestamp);
     model->count = batch->count;
     assert_true(batch->count <= sizeof(model->bytes));
     memcpy(model->bytes, batch->bytes, batch->count);
@@ -195,6 +198,25 @@ static void look_up_time(void)
     assert_int_equal(found.offset, -1);
 }
 
+/* The first record with the largest timestamp of those that are left. */
+static void look_up_largest_time(void)
+{
+    struct stele_time_offset found;
+    int64_t offset = -1, largest = -1;
+    assert_ok(stele_log_offset_at(world.log, STELE_TIME_MAX_TIMESTAMP, &found));
+    for (int i = 0; i < world.count; i++) {
+        for (int64_t k = 0; k <= world.batches[i].last - world.batches[i].base; k++) {
+            if (world.batches[i].base + k < world.start || world.batches[i].timestamps[k] <= largest)
+                continue;
+            largest = world.batches[i].timestamps[k];
+            offset = world.batches[i].base + k;
+        }
+    }
+    world.lower_largest += offset >= 0 && largest < world.largest;
+    assert_int_equal(found.offset, offset);
+    assert_true(found.timestamp == largest);
+}
+
 static void truncate_somewhere(void)
 {
     int keep = (int)stele_prng_range(&world.prng, world.count * 3 / 4, world.count);
@@ -246,7 +268,7 @@ static void reopen(void)
 static void test_log_equals_model(void **state)
 {
     (void)state;
-    int rolls = 0, deleted = 0;
+    int rolls = 0, deleted = 0, lower_largest = 0;
     for (uint64_t seed = 0; seed < 12; seed++) {
         begin(seed);
         for (int step = 0; step < 1500; step++) {
@@ -256,8 +278,10 @@ static void test_log_equals_model(void **state)
                 append();
             else if (what < 80)
                 read_somewhere();
-            else if (what < 92)
+            else if (what < 88)
                 look_up_time();
+            else if (what < 92)
+                look_up_largest_time();
             else if (what < 94)
                 truncate_somewhere();
             else if (what < 97)
@@ -268,10 +292,12 @@ static void test_log_equals_model(void **state)
         }
         rolls += stele_log_segment_count(world.log);
         deleted += world.retained;
+        lower_largest += world.lower_largest;
         end();
     }
     assert_true(rolls > 20);
     assert_true(deleted > 20);
+    assert_true(lower_largest > 20);
 }
 
 /* Appends allocate nothing once the log is warm, but for the doubling of an index. */
@@ -292,6 +318,75 @@ static void test_append_allocates_nothing(void **state)
         assert_ok(stele_log_append(world.log, &in, &out));
     }
     assert_in_range(world.test.mem.mem.calls - before, 0, 30);
+    end();
+}
+
+/* Reads allocate nothing, however many batches they span. */
+static void test_read_allocates_nothing(void **state)
+{
+    (void)state;
+    begin(98);
+    world.config.segment_bytes = 1 << 30;
+    world.config.segment_index_bytes = 1 << 20;
+    stele_log_set_config(world.log, &world.config);
+    for (int i = 0; i < 2000; i++)
+        append();
+    int64_t before = world.test.mem.mem.calls, bytes = 0;
+    for (int i = 0; i < 3000; i++) {
+        struct stele_slice slice;
+        struct stele_read read = {.offset = stele_prng_range(&world.prng, 0, world.end - 1),
+                                  .bound = world.end - 1,
+                                  .max_bytes = stele_prng_below(&world.prng, 1 << 20),
+                                  .min_one = true};
+        assert_ok(stele_log_read(world.log, &read, &slice));
+        bytes += (int64_t)slice.bytes;
+        stele_slice_release(&slice);
+    }
+    assert_true(bytes > 3000 * 10000);
+    assert_int_equal(world.test.mem.mem.calls - before, 0);
+    end();
+}
+
+/* While a flush is under way its files stay: what would cut or delete them waits, all else goes on. */
+static void test_work_during_a_flush(void **state)
+{
+    (void)state;
+    struct stele_log_flush *flush = NULL, *second = NULL;
+    int deleted = -1;
+    begin(97);
+    for (int i = 0; i < 60; i++)
+        append();
+    int segments = stele_log_segment_count(world.log);
+    assert_true(segments > 3);
+    assert_ok(stele_log_flush_begin(world.log, &flush));
+    assert_int_equal(stele_log_flush_begin(world.log, &second), STELE_EXISTS);
+    assert_int_equal(stele_log_flush(world.log), STELE_EXISTS);
+    assert_int_equal(stele_log_truncate(world.log, world.end - 1), STELE_EXISTS);
+    assert_int_equal(stele_log_restart_at(world.log, world.end + 10), STELE_EXISTS);
+    assert_int_equal(stele_log_close(world.log), STELE_EXISTS);
+    assert_false(stele_log_is_failed(world.log));
+    assert_int_equal(stele_log_end_offset(world.log), world.end);
+    assert_ok(stele_log_truncate(world.log, world.end)); /* epochs alone */
+    assert_ok(stele_log_set_start_offset(world.log, stele_log_segment(world.log, 2)->base_offset));
+    world.start = stele_log_start_offset(world.log);
+    assert_ok(stele_log_retain(world.log, &deleted));
+    assert_int_equal(deleted, 0);
+    assert_int_equal(stele_log_segment_count(world.log), segments);
+    int64_t target = world.end;
+    append();
+    assert_ok(stele_log_roll(world.log, STELE_REASON_SIZE));
+    append();
+    for (int i = 0; i < 50; i++)
+        read_somewhere();
+    enum stele_err result = stele_log_flush_run(flush);
+    assert_ok(result);
+    stele_log_flush_end(world.log, flush, result);
+    assert_int_equal(stele_log_recovery_point(world.log), target);
+    assert_ok(stele_log_retain(world.log, &deleted));
+    assert_int_equal(deleted, 2);
+    assert_ok(stele_log_truncate(world.log, target));
+    assert_int_equal(stele_log_end_offset(world.log), target);
+    assert_ok(stele_log_close(world.log));
     end();
 }
 
@@ -323,9 +418,9 @@ static void test_lookup_is_bounded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_log_equals_model),
-        cmocka_unit_test(test_append_allocates_nothing),
-        cmocka_unit_test(test_lookup_is_bounded),
+        cmocka_unit_test(test_log_equals_model),       cmocka_unit_test(test_append_allocates_nothing),
+        cmocka_unit_test(test_read_allocates_nothing), cmocka_unit_test(test_lookup_is_bounded),
+        cmocka_unit_test(test_work_during_a_flush),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
