@@ -636,6 +636,163 @@ static void test_open_memory(void **state)
     assert_true(at > 10 && at < 500);
 }
 
+/* --- each call failing in turn --- */
+
+/* Of t-0 in /a and t-1 in /b/c, before and after the round. */
+static const struct stele_log_points old_points[] = {{0, "t", 0, 10, 5, 9, 0}, {1, "t", 1, 20, 5, 19, 0}},
+                                     new_points[] = {{0, "t", 0, 30, 6, 29, 0}, {1, "t", 1, 40, 6, 39, 0}};
+
+static enum stele_err run_create(struct stele_log_dirs *dirs)
+{
+    struct stele_uuid id;
+    char path[STELE_PATH_BYTES] = "untouched";
+    assert_ok(stele_uuid_parse(TOPIC_ID, 22, &id));
+    enum stele_err err = stele_log_dirs_create(dirs, 1, "t", 7, &id, path);
+    assert_string_equal(path, err == STELE_OK ? "/b/c/t-7" : "untouched");
+    return err;
+}
+
+static enum stele_err run_checkpoint(struct stele_log_dirs *dirs)
+{
+    return stele_log_dirs_checkpoint(dirs, new_points, 2);
+}
+
+static enum stele_err run_mark_clean(struct stele_log_dirs *dirs)
+{
+    return stele_log_dirs_mark_clean(dirs, 0);
+}
+
+static enum stele_err run_format(struct stele_log_dirs *dirs)
+{
+    return stele_log_dirs_format(dirs, "MkU3OEVBNTcwNTJENDM2Qg", 7);
+}
+
+static void assert_point(int64_t is, const struct stele_log_points *was, const struct stele_log_points *to_be,
+                         size_t field, bool is_done)
+{
+    int64_t before = *(const int64_t *)(const void *)((const char *)was + field);
+    int64_t after = *(const int64_t *)(const void *)((const char *)to_be + field);
+    assert_true(is == after || (!is_done && is == before));
+}
+
+static bool is_found(const struct stele_log_dirs *dirs, int32_t partition)
+{
+    bool found = false;
+    for (int i = 0; i < stele_log_dirs_found_count(dirs); i++)
+        found = found || stele_log_dirs_found(dirs, i)->partition == partition;
+    return found;
+}
+
+/* A start after the death of the process. `is_done`: the operation was, and nothing may be missing; else each file is
+ * the old or the new one, whole. */
+static void check_start(struct fixture *f, enum stele_err (*run)(struct stele_log_dirs *dirs), bool is_done)
+{
+    struct stele_log_dirs *dirs = NULL;
+    struct stele_meta_properties properties;
+    assert_ok(open_dirs(f, &dirs));
+    bool is_formatted = stele_log_dirs_identity(dirs, &properties);
+    assert_true(is_formatted ? properties.node_id == 7 : !is_done && run == run_format);
+    assert_true(run != run_create || !is_done || is_found(dirs, 7));
+    for (int i = 0; i < stele_log_dirs_found_count(dirs); i++) {
+        const struct stele_found_log *found = stele_log_dirs_found(dirs, i);
+        int dir = found->dir;
+        bool is_new = run == run_checkpoint && is_done;
+        if (strcmp(found->topic, "t") != 0 || found->partition == 7 || run == run_format)
+            continue;
+        const struct stele_log_points *to_be = run == run_checkpoint ? &new_points[dir] : &old_points[dir];
+        assert_point(found->recovery_point, &old_points[dir], to_be, offsetof(struct stele_log_points, recovery_point),
+                     is_new);
+        assert_point(found->log_start_offset, &old_points[dir], to_be,
+                     offsetof(struct stele_log_points, log_start_offset), is_new);
+        assert_point(found->high_watermark, &old_points[dir], to_be, offsetof(struct stele_log_points, high_watermark),
+                     is_new);
+        assert_true(found->was_clean ? run == run_mark_clean && dir == 0
+                                     : run != run_mark_clean || !is_done || dir != 0);
+    }
+    stele_log_dirs_close(dirs);
+}
+
+struct failing_call {
+    enum stele_err err; /* NO_MEMORY: an allocation */
+    unsigned ops;
+    bool is_lasting;
+};
+
+/* On a copy of `image`, the `at`-th call of the operation failing; false when it has none. */
+static bool fail_call(struct fixture *f, struct sim_disk *image, enum stele_err (*run)(struct stele_log_dirs *dirs),
+                      const struct failing_call *call, int64_t at)
+{
+    struct stele_log_dirs *dirs = NULL;
+    struct sim_disk_fault fault = {.ops = call->ops, .err = call->err, .is_lasting = call->is_lasting};
+    bool is_memory = call->err == STELE_NO_MEMORY;
+    f->disk = sim_disk_copy(image);
+    f->env.env.vfs = sim_disk_vfs(f->disk);
+    assert_ok(open_dirs(f, &dirs));
+    if (is_memory)
+        stele_test_mem_fail(&f->env.mem, at, call->is_lasting);
+    else
+        sim_disk_arm(f->disk, at, &fault);
+    enum stele_err err = run(dirs);
+    bool struck = is_memory ? f->env.mem.has_failed : sim_disk_has_struck(f->disk);
+    stele_test_mem_fail(&f->env.mem, 0, false);
+    sim_disk_heal(f->disk);
+    assert_true(struck ? err == STELE_OK || err == call->err : err == STELE_OK);
+    bool is_offline = stele_log_dirs_is_offline(dirs, 0) || stele_log_dirs_is_offline(dirs, 1);
+    assert_true(!is_offline || (err == STELE_IO && run == run_checkpoint));
+    if (err != STELE_OK && run == run_create && !call->is_lasting)
+        assert_false(disk_has(f->disk, "/b/c/t-7"));
+    /* What only wanted room or memory is done once there is. */
+    if (err != STELE_OK && err != STELE_IO && (run != run_create || !call->is_lasting)) {
+        err = run(dirs);
+        assert_ok(err);
+    }
+    stele_log_dirs_close(dirs);
+    sim_disk_crash(f->disk, SIM_DISK_KILL);
+    check_start(f, run, err == STELE_OK);
+    assert_string_equal(sim_disk_violation_text(f->disk), "");
+    sim_disk_free(f->disk);
+    return struck;
+}
+
+/* Any failing call or allocation of an operation ends it with its error, what it left is whole, and the next start is
+ * sound. */
+static void test_every_call_fails(void **state)
+{
+    enum { ROOM = SIM_DISK_BIT(SIM_DISK_OPEN) | SIM_DISK_BIT(SIM_DISK_WRITE) | SIM_DISK_BIT(SIM_DISK_MKDIR) };
+    static const struct failing_call calls[] = {{STELE_IO, 0, false},          {STELE_IO, 0, true},
+                                                {STELE_NO_SPACE, ROOM, false}, {STELE_NO_SPACE, ROOM, true},
+                                                {STELE_NO_MEMORY, 0, false},   {STELE_NO_MEMORY, 0, true}};
+    static enum stele_err (*const runs[])(struct stele_log_dirs *) = {run_format, run_create, run_checkpoint,
+                                                                      run_mark_clean};
+    struct fixture *f = *state;
+    struct stele_log_dirs *dirs = NULL;
+    struct sim_disk *disk = f->disk;
+    for (size_t r = 0; r < STELE_ARRAY_LEN(runs); r++) {
+        int64_t struck = 0;
+        if (r == 0) {
+            assert_ok(open_dirs(f, &dirs));
+            put_format(f);
+        } else if (r == 1) {
+            assert_ok(open_dirs(f, &dirs));
+            assert_ok(run_format(dirs));
+            put_partition(f, "/a/t-0");
+            put_partition(f, "/b/c/t-1");
+            assert_ok(stele_log_dirs_checkpoint(dirs, old_points, 2));
+        }
+        if (r < 2)
+            stele_log_dirs_close(dirs);
+        for (size_t c = 0; c < STELE_ARRAY_LEN(calls); c++) {
+            int64_t at = 1;
+            while (fail_call(f, disk, runs[r], &calls[c], at))
+                at++;
+            struck += at - 1;
+            f->disk = disk;
+            f->env.env.vfs = sim_disk_vfs(disk);
+        }
+        assert_true(struck > 5);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -654,6 +811,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_room, setup, teardown),
         cmocka_unit_test_setup_teardown(test_open_failures, setup, teardown),
         cmocka_unit_test_setup_teardown(test_open_memory, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_every_call_fails, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
