@@ -155,12 +155,13 @@ static enum stele_err open_metadata(struct stele_controller *control)
     struct stele_log_open open = {
         .env = control->shard->env, .dir = path, .name = STELE_METADATA_TOPIC_NAME "-0", .was_clean = true};
     open.high_watermark = -1;
-    bool is_found = false;
+    bool is_found = false, is_named = false;
     for (int i = 0; i < stele_log_dirs_found_count(control->dirs); i++) {
         const struct stele_found_log *found = stele_log_dirs_found(control->dirs, i);
         if (strcmp(found->topic, STELE_METADATA_TOPIC_NAME) != 0 || found->partition != 0 || found->dir != 0)
             continue;
         is_found = true;
+        is_named = !stele_uuid_is_zero(&found->topic_id) && (found->was_clean || found->recovery_point > 0);
         open.was_clean = found->was_clean;
         open.recovery_point = found->recovery_point;
         open.log_start_offset = found->log_start_offset;
@@ -171,6 +172,8 @@ static enum stele_err open_metadata(struct stele_controller *control)
         is_found ? stele_path_join(path, stele_log_dirs_path(control->dirs, 0), STELE_METADATA_TOPIC_NAME "-0")
                  : stele_log_dirs_create(control->dirs, 0, STELE_METADATA_TOPIC_NAME, 0, &topic_id, path);
     stele_metadata_log_config(&open.config);
+    if (err == STELE_OK && !is_named) /* before a recovery point says so */
+        err = stele_partition_metadata_write(control->shard->env->vfs, path, &topic_id, true);
     if (err == STELE_OK)
         err = stele_log_open(&open, &control->opened, &control->report, &control->error);
     if (err == STELE_OK)
