@@ -111,6 +111,18 @@ static enum stele_err add_level(struct stele_timing_wheel *wheel)
     return STELE_OK;
 }
 
+enum stele_err stele_timing_wheel_reserve(struct stele_timing_wheel *wheel, int64_t deadline_ms)
+{
+    int64_t tick = stele_max_i64(deadline_tick(wheel, deadline_ms), wheel->now_tick), block_ticks = 1;
+    for (int k = 0; block_ticks <= tick; k++) { /* until one block holds all from 0 on */
+        if (k == wheel->level_count && add_level(wheel) != STELE_OK)
+            return STELE_NO_MEMORY;
+        if (__builtin_mul_overflow(block_ticks, (int64_t)wheel->slots, &block_ticks))
+            break;
+    }
+    return STELE_OK;
+}
+
 /* Puts an idle timer where its tick says; `tick` is after the present. */
 static enum stele_err place(struct stele_timing_wheel *wheel, struct stele_timer *timer, int64_t tick)
 {

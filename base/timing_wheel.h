@@ -26,6 +26,8 @@ struct stele_timing_wheel;
 /** A wheel whose present is `now_ms`. NULL when out of memory. */
 STELE_MUST_CHECK struct stele_timing_wheel *stele_timing_wheel_new(struct stele_mem *mem, int64_t tick_ms, int slots,
                                                                    int64_t now_ms);
+/** Makes all levels for deadlines up to `deadline_ms`: arming one of them takes no memory any more. NO_MEMORY. */
+STELE_MUST_CHECK enum stele_err stele_timing_wheel_reserve(struct stele_timing_wheel *wheel, int64_t deadline_ms);
 /** Frees the wheel; timers still in it become idle. NULL is fine. */
 void stele_timing_wheel_free(struct stele_timing_wheel *wheel);
 

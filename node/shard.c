@@ -7,6 +7,8 @@
 
 enum { WHEEL_TICK_MS = 1, WHEEL_SLOTS = 20 };
 
+static const int64_t forever_ms = 3155760000000; /* a hundred years: no monotonic clock gets there */
+
 static void retain_fired(struct stele_timer *timer)
 {
     struct stele_shard *shard = STELE_CONTAINER_OF(timer, struct stele_shard, retain_timer);
@@ -41,7 +43,9 @@ enum stele_err stele_shard_init(struct stele_shard *shard, struct stele_node *no
     shard->wheel = stele_timing_wheel_new(env->mem, WHEEL_TICK_MS, WHEEL_SLOTS, stele_env_mono_ms(env));
     shard->cache = stele_file_cache_new(env, (int)stele_settings_int(node->settings, "open.files.max"),
                                         stele_settings_int(node->settings, "index.map.bytes.max"));
-    return shard->wheel != NULL && shard->cache != NULL ? STELE_OK : STELE_NO_MEMORY;
+    if (shard->wheel == NULL || shard->cache == NULL)
+        return STELE_NO_MEMORY;
+    return stele_timing_wheel_reserve(shard->wheel, forever_ms);
 }
 
 void stele_shard_deinit(struct stele_shard *shard)
@@ -70,11 +74,8 @@ struct stele_shard *stele_shard_of(struct stele_node *node, const struct stele_u
 
 void stele_shard_arm(struct stele_shard *shard, struct stele_timer *timer, int64_t deadline_ms)
 {
-    enum stele_err err = stele_timer_arm(shard->wheel, timer, deadline_ms);
-    /* Far levels of the wheel are made on demand. A nearer moment needs none: the owner looks again then. */
-    if (err != STELE_OK)
-        err = stele_timer_arm(shard->wheel, timer, stele_env_mono_ms(shard->env) + WHEEL_SLOTS / 2);
-    STELE_ASSERT(err == STELE_OK);
+    enum stele_err err = stele_timer_arm(shard->wheel, timer, stele_min_i64(deadline_ms, forever_ms));
+    STELE_ASSERT(err == STELE_OK); /* its levels were made with the shard */
 }
 
 static void rounds_arrived(struct stele_task *task)

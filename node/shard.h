@@ -58,7 +58,7 @@ void stele_shard_send(struct stele_shard *from, struct stele_shard *to, struct s
 /** The data shard that owns a partition: the same for every shard and in every run of equal shape. */
 struct stele_shard *stele_shard_of(struct stele_node *node, const struct stele_uuid *topic_id, int32_t partition);
 
-/** Arms `timer` to a moment from now; a wheel out of memory is asked again at the next occasion. */
+/** Arms `timer`; takes no memory. */
 void stele_shard_arm(struct stele_shard *shard, struct stele_timer *timer, int64_t deadline_ms);
 
 /** From the control shard: arms the timers of the rounds, after start. */

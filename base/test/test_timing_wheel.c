@@ -176,11 +176,44 @@ static void test_wheel_without_memory(void **state)
     stele_test_mem_check_empty(&world.mem);
 }
 
+/* After reserve no deadline up to it takes memory, wherever the present has got to. */
+static void test_wheel_reserved(void **state)
+{
+    static const int64_t starts[] = {0, 1, 7999, 8000, 123456789, 1000000000000};
+    enum { DAY_MS = 86400000 };
+    (void)state;
+    for (size_t i = 0; i < STELE_ARRAY_LEN(starts); i++) {
+        struct stele_timer timer;
+        memset(&world, 0, sizeof(world));
+        stele_test_mem_init(&world.mem);
+        world.wheel = stele_timing_wheel_new(&world.mem.mem, 1, 20, starts[i]);
+        stele_timer_init(&timer, count_fire);
+        int64_t last_ms = starts[i] + DAY_MS;
+        for (int at = 1; at < 20; at++) { /* a reserve that fails half way is asked again */
+            stele_test_mem_fail(&world.mem, at, true);
+            if (stele_timing_wheel_reserve(world.wheel, last_ms) == STELE_OK)
+                break;
+            assert_true(world.mem.has_failed);
+        }
+        stele_test_mem_fail(&world.mem, 1, true);
+        for (int64_t step_ms = 1; step_ms <= DAY_MS; step_ms *= 3)
+            assert_ok(stele_timer_arm(world.wheel, &timer, starts[i] + step_ms));
+        assert_ok(stele_timer_arm(world.wheel, &timer, last_ms));
+        stele_timing_wheel_advance(world.wheel, last_ms - 1);
+        assert_int_equal(world.fired, 0);
+        stele_timing_wheel_advance(world.wheel, last_ms);
+        assert_int_equal(world.fired, 1);
+        stele_timing_wheel_free(world.wheel);
+        stele_test_mem_check_empty(&world.mem);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_wheel_equals_sorted_list),
         cmocka_unit_test(test_wheel_without_memory),
+        cmocka_unit_test(test_wheel_reserved),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
