@@ -54,7 +54,9 @@ static void take_points(struct stele_log_points *points, const struct stele_log 
 {
     points->recovery_point = stele_log_recovery_point(log);
     points->log_start_offset = stele_log_start_offset(log);
-    points->high_watermark = stele_log_high_watermark(log);
+    /* Below a written high watermark a torn batch is damage that another replica heals. There is no other one: what a
+     * loss of power takes behind the recovery point is cut away, or readers would stumble over it for ever. */
+    points->high_watermark = stele_min_i64(stele_log_high_watermark(log), points->recovery_point);
     points->first_segment_base = stele_log_segment(log, 0)->base_offset;
 }
 
@@ -78,7 +80,7 @@ static void gather_points(struct gather *gather)
         if (partition->log != NULL) {
             take_points(points, partition->log);
             if (!partition->is_named) /* a recovery point says that the names are synced */
-                points->recovery_point = partition->open.recovery_point;
+                points->recovery_point = points->high_watermark = partition->open.recovery_point;
             continue;
         }
         /* One that is not open keeps what its checkpoints said. */
