@@ -262,8 +262,9 @@ static enum stele_err load_clean(struct stele_recovery *rec, bool *out_is_clean)
     enum stele_err err = needs_rebuild(rec, last, &needs, &reason);
     if (err == STELE_OK && !needs && !has_hint_in(rec, last)) {
         err = stele_segment_activate(log->segments[last]);
-        if (err == STELE_OK)
-            err = stele_recovery_read_tail(rec, last, &is_sound);
+        err = err == STELE_OK
+                  ? stele_recovery_read_tail(rec, last, &is_sound)
+                  : stele_recovery_fail(rec, err, log->segments[last], "it or an index of it cannot be read");
     }
     if (err != STELE_OK)
         return err;

@@ -1,6 +1,7 @@
 /* Opening a log whose files end, or are damaged, in every way: what is cut, what is kept, what is read. */
 #include "storage/test/log_world.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* --- tails --- */
@@ -9,27 +10,31 @@ struct tail {
     const char *what;
     int64_t cut_to;  /* bytes kept of the batch of offset 4; -1 all */
     int64_t flip_at; /* byte of that batch; -1 none */
-    int zeros;       /* appended */
+    int more;        /* bytes appended */
+    uint8_t byte;    /* of which all are this one */
 };
 
 static const struct tail tails[] = {
-    {"half a prefix", 5, -1, 0},
-    {"half a header", 30, -1, 0},
-    {"half a body", 70, -1, 0},
-    {"a flipped crc", -1, 17, 0},
-    {"a flipped value", -1, 75, 0},
-    {"a flipped length", -1, 11, 0},
-    {"a flipped magic", -1, 16, 0},
-    {"a flipped base offset", -1, 7, 0},
-    {"a flipped high byte of the base", -1, 0, 0},
-    {"preallocated zeros", -1, -1, 300},
+    {"half a prefix", 5, -1, 0, 0},
+    {"half a header", 30, -1, 0, 0},
+    {"half a body", 70, -1, 0, 0},
+    {"a flipped crc", -1, 17, 0, 0},
+    {"a flipped value", -1, 75, 0, 0},
+    {"a flipped length", -1, 11, 0, 0},
+    {"a flipped magic", -1, 16, 0, 0},
+    {"a flipped base offset", -1, 7, 0, 0},
+    {"a flipped high byte of the base", -1, 0, 0, 0},
+    {"preallocated zeros", -1, -1, 300, 0},
+    {"one zero", -1, -1, 1, 0},
+    {"garbage", -1, -1, 300, 0xa5},
+    {"garbage shorter than a header", -1, -1, 60, 0x7f},
 };
 
 /* Above the point every kind of torn tail is cut at the last sound batch; a second start finds nothing to do. */
 static void test_torn_tail_is_cut(void **state)
 {
     struct log_world *w = *state;
-    static const uint8_t zeros[300];
+    uint8_t more[300];
     for (size_t i = 0; i < STELE_ARRAY_LEN(tails); i++) {
         const struct tail *tail = &tails[i];
         int64_t cuts = w->test.metrics.log_cuts;
@@ -42,9 +47,10 @@ static void test_torn_tail_is_cut(void **state)
             world_resize(w, world_file(0, ".log"), pos + tail->cut_to);
         if (tail->flip_at >= 0)
             world_flip(w, world_file(0, ".log"), pos + tail->flip_at);
-        if (tail->zeros > 0)
-            world_write(w, world_file(0, ".log"), zeros, (size_t)tail->zeros, bytes);
-        int64_t end = tail->zeros > 0 ? 5 : 4;
+        memset(more, tail->byte, sizeof(more));
+        if (tail->more > 0)
+            world_write(w, world_file(0, ".log"), more, (size_t)tail->more, bytes);
+        int64_t end = tail->more > 0 ? 5 : 4;
         world_reopen(w, 0, 3);
         if (stele_log_end_offset(w->log) != end)
             fail_msg("%s: the log ends at %d", tail->what, (int)stele_log_end_offset(w->log));
@@ -323,6 +329,184 @@ static void test_overlapping_segment_of_a_newer_epoch_stays(void **state)
     world_check_untouched(w);
 }
 
+/* --- batches that do not follow --- */
+
+struct stray {
+    const char *what;
+    int64_t offset; /* of a sound batch that lies behind [0, 5) */
+    int32_t epoch;
+    bool is_compacted;
+    int64_t end; /* of the log when there was no point, and when all was acknowledged */
+};
+
+static const struct stray strays[] = {
+    {"the next one", 5, 1, false, 6},
+    {"one behind a hole", 7, 1, false, 5},
+    {"one behind what compaction left out", 7, 1, true, 8},
+    {"one again", 4, 1, false, 5},
+    {"one again in a compacted log", 4, 1, true, 5},
+    {"one of an older epoch", 5, 0, false, 5},
+    {"one beyond what an index can hold", (int64_t)INT32_MAX + 1, 1, true, 5},
+};
+
+/* Bytes of an earlier life of the file, or of a broken writer, are no batches of this log though their checksums hold.
+ * Above the point they are cut; a log that ends in them below it goes on behind them. */
+static void test_batches_that_do_not_follow(void **state)
+{
+    for (size_t i = 0; i < 2 * STELE_ARRAY_LEN(strays); i++) {
+        const struct stray *stray = &strays[i / 2];
+        bool is_acknowledged = i % 2 == 1, is_sound = stray->end > 5;
+        struct log_world *w = *state;
+        struct stele_batch_options options = world_options(-1, -1, 0);
+        world_open(w);
+        world_append(w, 5, 1);
+        struct stele_buf *buf = world_build(w, &options, stray->offset);
+        stele_batch_stamp(buf->bytes, stray->offset, stray->epoch);
+        world_write(w, world_file(0, ".log"), buf->bytes, buf->count, world_pos(w, 5, 0));
+        stele_buf_unref(buf);
+        w->open.is_compacted = stray->is_compacted;
+        world_reopen(w, 0, is_acknowledged ? 6 : 0);
+        int64_t end = stele_log_end_offset(w->log);
+        if (end != (is_acknowledged && !is_sound ? stele_max_i64(6, end) : stray->end))
+            fail_msg("%s: the log ends at %lld", stray->what, (long long)end);
+        assert_int_equal(w->report.found_damage, is_acknowledged && !is_sound);
+        assert_int_equal(w->report.bytes_cut > 0, !is_acknowledged && !is_sound);
+        world_check_readable(w, 0, 5);
+        world_append(w, 2, 1);
+        world_check_readable(w, end, end + 2);
+        world_reopen(w, 0, is_acknowledged ? 6 : 0);
+        assert_int_equal(w->report.bytes_cut, 0);
+        assert_int_equal(stele_log_end_offset(w->log), end + 2);
+        assert_int_equal(world_tear_down(state), 0);
+        assert_int_equal(world_set_up(state), 0);
+    }
+}
+
+/* An empty segment between two others, as a roll of an empty log and a restart leave one, is no hole when the next one
+ * begins where it does not. */
+static void test_empty_segment_in_the_middle(void **state)
+{
+    struct log_world *w = *state;
+    world_fill(w, 16);
+    int64_t second = world_base(w, 1), third = world_base(w, 2);
+    world_drop(w);
+    world_resize(w, world_file(second, ".log"), 0);
+    world_reopen(w, 0, 16); /* acknowledged: damage */
+    world_check_damaged(w, second, third - 1);
+    world_check_readable(w, 0, second);
+    world_check_readable(w, third, 16);
+    w->open.is_compacted = true;
+    world_reopen(w, 0, 16); /* all of it compacted away */
+    assert_int_equal(stele_log_end_offset(w->log), 16);
+    int64_t base_offset = -1;
+    assert_ok(world_read(w, third, &base_offset));
+    assert_int_equal(base_offset, third);
+}
+
+/* The first batch of a segment may lie above its base only where offsets may be missing. */
+static void test_segment_that_begins_above_its_base(void **state)
+{
+    struct log_world *w = *state;
+    world_fill(w, 16);
+    int64_t second = world_base(w, 1);
+    world_drop(w);
+    assert_ok(world_vfs(w)->ops->rename(world_vfs(w), world_file(0, ".log").text, world_path("kept").text));
+    assert_ok(world_vfs(w)->ops->rename(world_vfs(w), world_file(second, ".log").text, world_file(3, ".log").text));
+    w->open.is_compacted = true;
+    world_reopen(w, 0, 16);
+    world_check_untouched(w);
+    assert_int_equal(stele_log_start_offset(w->log), 3);
+    int64_t base_offset = -1;
+    assert_ok(world_read(w, 3, &base_offset));
+    assert_int_equal(base_offset, second);
+    w->open.is_compacted = false;
+    world_reopen(w, 0, 16);
+    assert_true(w->report.found_damage);
+    assert_int_equal(world_read(w, 3, &base_offset), STELE_DAMAGED_RANGE);
+}
+
+/* --- files that cannot be read --- */
+
+struct unreadable {
+    const char *name; /* of the file, in the message */
+    bool was_clean;
+};
+
+/* Whatever cannot be read ends the start with its name and the way out, and nothing is emptied for it: once the disk
+ * answers again all is there. */
+static void test_unreadable_files_are_named(void **state)
+{
+    static const struct unreadable files[] = {
+        {"00000000000000000000.log", false},
+        {"00000000000000000007.log", false},
+        {"00000000000000000021.log", true},
+        {STELE_HISTORY_FILE, false},
+        {STELE_HISTORY_FILE, true},
+        {"leader-epoch-checkpoint", true},
+        {"leader-epoch-checkpoint", false},
+        {"00000000000000000021.index", true},
+        {"00000000000000000021.timeindex", true},
+        {"00000000000000000000.txnindex", true},
+    };
+    struct log_world *w = *state;
+    world_open(w);
+    world_append_txn(w, 7, 0);
+    world_append_abort(w, 7);
+    world_append(w, 22, 0);
+    assert_int_equal(world_last_base(w), 21);
+    for (size_t i = 0; i < STELE_ARRAY_LEN(files); i++) {
+        struct stele_log *log = NULL;
+        char name[32];
+        world_stop(w);
+        struct path path = world_path(files[i].name);
+        int64_t bytes = world_size(w, path);
+        w->open.was_clean = files[i].was_clean;
+        if (!files[i].was_clean)
+            w->open.recovery_point = 0;
+        sim_disk_break(w->disk, path.text, SIM_DISK_BIT(SIM_DISK_OPEN) | SIM_DISK_BIT(SIM_DISK_READ), STELE_IO, 0);
+        assert_int_equal(stele_log_open(&w->open, &log, &w->report, &w->error), STELE_IO);
+        /* Of an index the segment is named. */
+        (void)snprintf(name, sizeof(name), "%.20s", files[i].name);
+        if (strstr(w->error.text, name) == NULL || strstr(w->error.text, "check the disk") == NULL)
+            fail_msg("%s is not named with a way out: %s", files[i].name, w->error.text);
+        sim_disk_heal(w->disk);
+        assert_int_equal(world_size(w, path), bytes);
+        world_open(w);
+        assert_int_equal(stele_log_end_offset(w->log), 24);
+        world_check_readable(w, 0, 24);
+    }
+}
+
+/* A file that is larger than a segment can be is not ours to cut. */
+static void test_oversized_segment_is_refused(void **state)
+{
+    struct log_world *w = *state;
+    world_fill(w, 3);
+    world_drop(w);
+    world_resize(w, world_file(0, ".log"), (int64_t)INT32_MAX + 1);
+    assert_int_equal(stele_log_open(&w->open, &w->log, &w->report, &w->error), STELE_CORRUPT);
+    assert_non_null(strstr(w->error.text, "00000000000000000000.log"));
+    assert_non_null(strstr(w->error.text, "larger than a segment"));
+    assert_int_equal(world_size(w, world_file(0, ".log")), (int64_t)INT32_MAX + 1);
+}
+
+/* Without checkpoints the ranges that history tells of stay what they are: nothing is cut there. */
+static void test_damage_is_kept_without_checkpoints(void **state)
+{
+    struct log_world *w = *state;
+    world_fill(w, 16);
+    int64_t second = world_base(w, 1), third = world_base(w, 2);
+    world_drop(w);
+    world_flip(w, world_file(second, ".log"), 70);
+    world_reopen(w, 0, 16);
+    world_check_damaged(w, second, third - 1);
+    world_reopen(w, 0, -1);
+    world_check_damaged(w, second, third - 1);
+    assert_int_equal(w->report.bytes_cut, 0);
+    assert_int_equal(stele_log_end_offset(w->log), 16);
+    assert_int_equal(stele_log_high_watermark(w->log), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -343,6 +527,12 @@ int main(void)
                                         world_tear_down),
         cmocka_unit_test_setup_teardown(test_overlapping_segments, world_set_up, world_tear_down),
         cmocka_unit_test_setup_teardown(test_overlapping_segment_of_a_newer_epoch_stays, world_set_up, world_tear_down),
+        cmocka_unit_test_setup_teardown(test_batches_that_do_not_follow, world_set_up, world_tear_down),
+        cmocka_unit_test_setup_teardown(test_empty_segment_in_the_middle, world_set_up, world_tear_down),
+        cmocka_unit_test_setup_teardown(test_segment_that_begins_above_its_base, world_set_up, world_tear_down),
+        cmocka_unit_test_setup_teardown(test_unreadable_files_are_named, world_set_up, world_tear_down),
+        cmocka_unit_test_setup_teardown(test_oversized_segment_is_refused, world_set_up, world_tear_down),
+        cmocka_unit_test_setup_teardown(test_damage_is_kept_without_checkpoints, world_set_up, world_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -214,6 +214,87 @@ static void test_corrupt_transaction_index_is_rebuilt(void **state)
     assert_int_equal(txns->count, 1);
 }
 
+/* Indexes that were not cut to size, as a crash leaves preallocated ones, end in zeros: these are no entries, least of
+ * all of time 0, which would let retention take the segment at once. */
+static void test_zeros_at_the_end_of_indexes_are_no_entries(void **state)
+{
+    struct log_world *w = *state;
+    static const uint8_t zeros[960];
+    world_fill(w, 24);
+    int64_t last = world_last_base(w);
+    world_stop(w);
+    for (int64_t base_offset = 0; base_offset <= last; base_offset += 7) {
+        world_write(w, world_file(base_offset, ".index"), zeros, sizeof(zeros),
+                    world_size(w, world_file(base_offset, ".index")));
+        world_write(w, world_file(base_offset, ".timeindex"), zeros, sizeof(zeros),
+                    world_size(w, world_file(base_offset, ".timeindex")));
+    }
+    world_open(w);
+    world_check_untouched(w);
+    for (int i = 0; i < stele_log_segment_count(w->log); i++) {
+        int64_t end = i + 1 < stele_log_segment_count(w->log) ? world_base(w, i + 1) : 24, largest = 0;
+        assert_ok(stele_segment_largest_timestamp(stele_log_segment(w->log, i), &largest));
+        assert_int_equal(largest, WORLD_TIME + end - 1);
+    }
+    world_append(w, 20, 0);
+    world_check_readable(w, 0, 44);
+    assert_int_equal(w->test.metrics.log_index_rebuilds, 0);
+}
+
+/* The last segment is filled to its settings after a start too, whatever its indexes were cut to; an empty one needs no
+ * index files, and is not rolled. */
+static void test_last_segment_goes_on_after_a_start(void **state)
+{
+    struct log_world *w = *state;
+    world_fill(w, 3);
+    world_stop(w);
+    world_open(w);
+    world_append(w, 4, 0);
+    assert_int_equal(stele_log_segment_count(w->log), 1);
+    assert_ok(stele_log_roll(w->log, STELE_REASON_SIZE));
+    assert_ok(stele_log_roll(w->log, STELE_REASON_SIZE));
+    assert_int_equal(stele_log_segment_count(w->log), 2);
+    world_stop(w);
+    world_delete(w, world_file(7, ".index"));
+    world_delete(w, world_file(7, ".timeindex"));
+    world_open(w);
+    assert_int_equal(w->report.bytes_cut, 0);
+    assert_int_equal(w->report.segments_deleted, 0);
+    world_append(w, 7, 0);
+    assert_int_equal(stele_log_segment_count(w->log), 2);
+    world_check_readable(w, 0, 14);
+}
+
+/* An early segment that is read again for its index costs no other segment its snapshot. */
+static void test_rebuilding_one_index_keeps_all_snapshots(void **state)
+{
+    struct log_world *w = *state;
+    world_fill(w, 24);
+    world_stop(w);
+    world_delete(w, world_file(0, ".index"));
+    world_open(w);
+    assert_int_equal(w->report.indexes_rebuilt, 1);
+    assert_int_equal(w->report.segments_scanned, 1);
+    for (int64_t base_offset = 7; base_offset <= 21; base_offset += 7)
+        assert_true(world_has(w, world_file(base_offset, ".snapshot")));
+    assert_true(world_has(w, world_file(24, ".snapshot")));
+}
+
+/* The renames of a swap may have stopped after the logs: index files are brought to their names alone. */
+static void test_rest_of_a_swap_is_finished(void **state)
+{
+    struct log_world *w = *state;
+    world_fill(w, 16);
+    world_stop(w);
+    assert_ok(world_vfs(w)->ops->rename(world_vfs(w), world_file(0, ".timeindex").text,
+                                        world_file(0, ".timeindex.swap").text));
+    assert_ok(world_vfs(w)->ops->rename(world_vfs(w), world_file(0, ".index").text, world_file(0, ".index.swap").text));
+    world_open(w);
+    world_check_untouched(w);
+    assert_true(world_has_only_known_names(w));
+    world_check_readable(w, 0, 16);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -224,6 +305,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_wrong_index_of_the_last_segment_is_rebuilt, world_set_up, world_tear_down),
         cmocka_unit_test_setup_teardown(test_lost_transaction_index_is_rebuilt, world_set_up, world_tear_down),
         cmocka_unit_test_setup_teardown(test_corrupt_transaction_index_is_rebuilt, world_set_up, world_tear_down),
+        cmocka_unit_test_setup_teardown(test_zeros_at_the_end_of_indexes_are_no_entries, world_set_up, world_tear_down),
+        cmocka_unit_test_setup_teardown(test_last_segment_goes_on_after_a_start, world_set_up, world_tear_down),
+        cmocka_unit_test_setup_teardown(test_rebuilding_one_index_keeps_all_snapshots, world_set_up, world_tear_down),
+        cmocka_unit_test_setup_teardown(test_rest_of_a_swap_is_finished, world_set_up, world_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
