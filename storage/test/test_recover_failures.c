@@ -15,7 +15,6 @@ struct scene {
     int damaged;
 };
 
-/* A round; on `point` and the like the checkpoints that it opens with. */
 struct opening {
     struct log_world w;
     const char *scene, *fault;
