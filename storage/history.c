@@ -1,5 +1,6 @@
 #include "storage/history.h"
 
+#include "storage/resync.h"
 #include "storage/text_scan.h"
 
 #include <stdio.h>
@@ -88,7 +89,7 @@ enum stele_err stele_history_sync(struct stele_env *env, const char *dir)
         err = env->vfs->ops->open(env->vfs, path, STELE_OPEN_WRITE, &file);
     if (err != STELE_OK)
         return err == STELE_NOT_FOUND ? STELE_OK : err;
-    err = env->vfs->ops->sync(file);
+    err = stele_sync_marked(file, dir);
     env->vfs->ops->close(file);
     return err == STELE_OK ? env->vfs->ops->sync_dir(env->vfs, dir) : err;
 }

@@ -198,12 +198,18 @@ static enum stele_err condemn_snapshot(struct stele_log *log, int64_t base_offse
 
 /* Renames may become durable in any order. Of segments deleted from the front a later one must not go for good while an
  * earlier one comes back: recovery would take the hole for a lost tail. So the lines of history go first, durably, and
- * recovery finishes what they say. Without them (a full disk must be freed all the same) `*out_one_by_one`. */
+ * recovery finishes what they say. Without them (a full disk must be freed all the same) `*out_one_by_one`.
+ *
+ * Before the lines the names as they are become durable: what a truncation took from the end must not be all that is
+ * left when the front goes and a new end is lost. */
 static enum stele_err note_drops(struct stele_log *log, int from, int to, const enum stele_reason *reasons,
                                  bool *out_one_by_one)
 {
     bool is_at_front = from == 0 && reasons[0] != STELE_REASON_TRUNCATED;
     enum stele_err err = STELE_OK;
+    if (is_at_front && log->has_new_names)
+        err = log->env->vfs->ops->sync_dir(log->env->vfs, log->dir);
+    log->has_new_names = log->has_new_names && (!is_at_front || err != STELE_OK);
     for (int i = from; i < to && err == STELE_OK; i++)
         err =
             note(log, STELE_HISTORY_DELETE, log->segments[i]->base_offset, log->segments[i]->bytes, reasons[i - from]);

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "storage/checkpoint.h"
 #include "storage/log_struct.h"
+#include "storage/resync.h"
 
 struct stele_log_flush {
     struct stele_env *env;
@@ -92,7 +93,7 @@ static enum stele_err sync_snapshot(struct stele_log_flush *flush, int64_t offse
         err = vfs->ops->open(vfs, path, STELE_OPEN_WRITE, &file);
     if (err != STELE_OK)
         return err == STELE_NOT_FOUND ? STELE_OK : err; /* its segment was deleted meanwhile */
-    err = vfs->ops->sync(file);
+    err = stele_sync_marked(file, flush->dir);
     vfs->ops->close(file);
     return err;
 }

@@ -11,6 +11,7 @@
 #include "storage/recover.h"
 
 #include "base/check.h"
+#include "storage/resync.h"
 
 #include <string.h>
 
@@ -85,7 +86,8 @@ static enum stele_err read_hints(struct stele_recovery *rec)
 }
 
 /* Finishes a deletion from the front that history tells of: what a crash brought back of it goes again. The last
- * segment stays in any case. */
+ * segment stays in any case. The history may be the page cache's alone, so it is made durable first, as it was to be
+ * before the deletion began. */
 static enum stele_err finish_deletion(struct stele_recovery *rec)
 {
     struct stele_env *env = rec->env;
@@ -96,6 +98,9 @@ static enum stele_err finish_deletion(struct stele_recovery *rec)
         gone++;
     if (gone == 0 || files->segments[gone].base_offset <= rec->deleted_to)
         return STELE_OK;
+    enum stele_err synced = stele_history_sync(rec->env, rec->open->dir);
+    if (synced != STELE_OK)
+        return stele_recovery_fail(rec, synced, NULL, "the file " STELE_HISTORY_FILE " cannot be synced");
     for (int i = 0; i < gone; i++) {
         int64_t base_offset = files->segments[i].base_offset;
         enum stele_err err = stele_segment_unlink_files(env, dir, base_offset);
@@ -109,6 +114,52 @@ static enum stele_err finish_deletion(struct stele_recovery *rec)
     rec->is_changed = true;
     files->count -= gone;
     memmove(files->segments, files->segments + gone, (size_t)files->count * sizeof(files->segments[0]));
+    return STELE_OK;
+}
+
+/* The files of the segments from `first` on and their snapshots. */
+static enum stele_err resync_segments(const struct stele_recovery *rec, int first)
+{
+    static const char *const suffixes[] = {".log", ".index", ".timeindex", ".txnindex"};
+    const struct stele_found_files *files = &rec->files;
+    char name[STELE_SEGMENT_NAME_BYTES];
+    enum stele_err err = STELE_OK;
+    for (int at = first; at < files->count; at++) {
+        for (size_t k = 0; k < STELE_ARRAY_LEN(suffixes) && err == STELE_OK; k++) {
+            stele_segment_name(files->segments[at].base_offset, suffixes[k], name);
+            err = stele_resync_file(rec->env, rec->open->dir, name);
+        }
+    }
+    for (int i = 0; i < files->snapshot_count && err == STELE_OK; i++) {
+        stele_segment_name(files->snapshots[i], ".snapshot", name);
+        if (files->count == 0 || files->snapshots[i] >= files->segments[first].base_offset)
+            err = stele_resync_file(rec->env, rec->open->dir, name);
+    }
+    return err;
+}
+
+/* Writes anew what a sync that failed left in doubt, before any of it is believed: all that a flush may have had to
+ * sync, which is from the segment before that of the recovery point on (see check_before), and the history, whose
+ * deletions are finished next. */
+static enum stele_err resync(struct stele_recovery *rec)
+{
+    const struct stele_found_files *files = &rec->files;
+    int64_t point = stele_max_i64(rec->open->recovery_point, rec->open->log_start_offset);
+    int first = files->count > 0 ? files->count - 1 : 0;
+    if (!files->has_failed_sync)
+        return STELE_OK;
+    while (first > 0 && files->segments[first].base_offset > point)
+        first--;
+    first -= first > 0;
+    enum stele_err err = stele_resync_file(rec->env, rec->open->dir, STELE_HISTORY_FILE);
+    if (err == STELE_OK)
+        err = resync_segments(rec, first);
+    if (err == STELE_OK)
+        err = stele_resync_done(rec->env, rec->open->dir);
+    if (err != STELE_OK)
+        return stele_recovery_fail(rec, err, NULL, "a sync failed before, and what it left cannot be written anew");
+    stele_trace(rec->env, STELE_TRACE_LOG_RESYNCED, rec->open->name, NULL,
+                files->count == 0 ? 0 : files->segments[first].base_offset, 0, 0);
     return STELE_OK;
 }
 
@@ -408,8 +459,11 @@ static enum stele_err check_before(struct stele_recovery *rec, int *inout_first)
     bool is_sound = false;
     if (*inout_first == 0 || *inout_first >= rec->log->segment_count)
         return STELE_OK;
+    struct stele_segment *before = rec->log->segments[*inout_first - 1];
     enum stele_err err = stele_recovery_read_tail(rec, *inout_first - 1, &is_sound);
-    rec->log->segments[*inout_first - 1]->is_unsynced = true; /* what is seen may be the page cache's alone */
+    before->is_unsynced = true; /* what is seen may be the page cache's alone */
+    if (err == STELE_OK && is_sound)
+        err = stele_segment__learn_max(before); /* a closing entry of the time index that was torn is made anew */
     int64_t base_offset = rec->log->segments[*inout_first]->base_offset;
     bool joins = rec->end == base_offset || (rec->has_gaps && rec->end < base_offset);
     if (err != STELE_OK || (is_sound && joins))
@@ -429,6 +483,9 @@ static enum stele_err recover(struct stele_recovery *rec, bool *out_is_clean)
         rec->start = stele_max_i64(rec->start, log->segments[0]->base_offset);
         int64_t from = stele_max_i64(open->recovery_point, rec->start);
         first = open->was_clean ? log->segment_count - 1 : stele_log__floor(rec->log, from);
+        /* No flush ever reached it: its name may be the page cache's alone, and a later one must not outlive it. */
+        if (!open->was_clean && open->recovery_point <= log->segments[0]->base_offset)
+            rec->is_changed = true;
     }
     enum stele_err err = open->was_clean ? STELE_OK : check_before(rec, &first);
     rec->end = rec->start;
@@ -461,6 +518,8 @@ static enum stele_err open_log(struct stele_recovery *rec)
     if (err != STELE_OK)
         return err;
     err = stele_log__new(rec->open, &rec->log);
+    if (err == STELE_OK)
+        err = resync(rec);
     if (err == STELE_OK)
         err = read_hints(rec);
     if (err == STELE_OK)

@@ -9,6 +9,7 @@
 #include "storage/recover.h"
 
 #include "base/check.h"
+#include "storage/resync.h"
 
 #include <string.h>
 
@@ -40,6 +41,12 @@ static bool is_hinted(const struct stele_recovery *rec, int64_t offset)
             return true;
     }
     return false;
+}
+
+/* Are offsets that are missing from `offset` on lost? In a compacted log only those that were said to be. */
+static bool is_loss(const struct stele_recovery *rec, int64_t offset)
+{
+    return !rec->has_gaps || is_hinted(rec, offset);
 }
 
 static enum stele_err read_control(struct stele_recovery *rec, const struct stele_scanned *batch,
@@ -210,13 +217,13 @@ static enum stele_err read_batches(struct segment_scan *scan, struct stele_file 
     return err == STELE_END || err == STELE_CORRUPT ? STELE_OK : err;
 }
 
-static enum stele_err sync_cached(struct stele_cached_file *cached)
+static enum stele_err sync_cached(const struct stele_recovery *rec, struct stele_cached_file *cached)
 {
     struct stele_file *file = NULL;
     enum stele_err err = stele_cached_file_pin(cached, &file);
     if (err != STELE_OK)
         return err;
-    err = file->vfs->ops->sync(file);
+    err = stele_sync_marked(file, rec->open->dir);
     stele_cached_file_unpin(cached);
     return err;
 }
@@ -227,7 +234,7 @@ static enum stele_err sync_txns(struct stele_recovery *rec, struct stele_segment
 {
     enum stele_err err = stele_txn_index_write(&seg->txns);
     if (err == STELE_OK && seg->txns.exists)
-        err = sync_cached(seg->txns.file);
+        err = sync_cached(rec, seg->txns.file);
     return err == STELE_OK ? rec->env->vfs->ops->sync_dir(rec->env->vfs, rec->open->dir) : err;
 }
 
@@ -347,7 +354,7 @@ static enum stele_err cut_tail(struct stele_recovery *rec, struct stele_segment 
         stele_cached_file_unpin(seg->file);
     }
     if (err == STELE_OK)
-        err = sync_cached(seg->file);
+        err = sync_cached(rec, seg->file);
     if (err != STELE_OK)
         return stele_recovery_fail(rec, err, seg, "its torn tail cannot be cut off");
     seg->bytes = pos;
@@ -381,7 +388,7 @@ static enum stele_err settle_overlap(struct stele_recovery *rec, int at, enum jo
         err = stele_segment_truncate(before, seg->base_offset);
         cut -= before->bytes;
         if (err == STELE_OK)
-            err = sync_cached(before->file);
+            err = sync_cached(rec, before->file);
         if (err != STELE_OK)
             return stele_recovery_fail(rec, err, before, "its end, which the next segment replaces, cannot be cut off");
         rec->report.bytes_cut += cut;
@@ -403,9 +410,10 @@ static enum stele_err join_segment(struct stele_recovery *rec, int at, enum join
     *out_join = JOIN_ON;
     if (seg->base_offset < rec->end)
         return settle_overlap(rec, at, out_join);
-    if (rec->has_gaps || seg->base_offset <= rec->start)
+    bool is_below = is_below_point(rec, rec->end);
+    if (seg->base_offset <= rec->start || !is_loss(rec, rec->end) || (rec->has_gaps && !is_below))
         return STELE_OK;
-    if (is_below_point(rec, rec->end))
+    if (is_below)
         return stele_recovery_damage(rec, at - 1, before->bytes, range);
     rec->report.cut_offset = rec->end;
     *out_join = JOIN_CUT;
@@ -617,7 +625,7 @@ enum stele_err stele_recovery_scan_one(struct stele_recovery *rec, int at, bool 
         return err;
     int64_t next = at + 1 < log->segment_count ? log->segments[at + 1]->base_offset : scan.expected;
     int64_t range[2] = {scan.expected, next - 1};
-    bool is_gap = scan.bad_pos < 0 && !rec->has_gaps;
+    bool is_gap = scan.bad_pos < 0 && is_loss(rec, scan.expected);
     if (range[0] <= range[1] && (is_gap || scan.bad_pos >= 0))
         err = stele_recovery_damage(rec, at, is_gap ? scan.seg->bytes : scan.bad_pos, range);
     if (err == STELE_OK && rebuild)
@@ -675,7 +683,8 @@ static enum stele_err read_tail(struct stele_recovery *rec, struct stele_segment
             break;
         int64_t last = stele_batch_last_offset(&batch.header);
         if (batch.header.base_offset < end || (is_first && entry->pos > 0 && last != entry->offset) ||
-            batch.pos - entry->pos > 4 * rec->log->config.index_interval_bytes)
+            (batch.pos - entry->pos > 4 * rec->log->config.index_interval_bytes &&
+             !stele_offset_index_is_full(&seg->offsets)))
             err = STELE_CORRUPT;
         is_time_sound = is_time_sound || (last == time->offset && batch.header.max_timestamp == time->timestamp);
         is_first = false;

@@ -1,6 +1,7 @@
 #include "storage/segment.h"
 
 #include "base/check.h"
+#include "storage/resync.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -365,7 +366,8 @@ enum stele_err stele_segment_restart_indexes(struct stele_segment *seg)
 
 enum stele_err stele_segment_sync_begin(struct stele_segment *seg, struct stele_segment_sync *out_sync)
 {
-    struct stele_segment_sync sync = {.cached = {seg->file, seg->offsets.file, seg->times.file, seg->txns.file}};
+    struct stele_segment_sync sync = {.dir = seg->dir,
+                                      .cached = {seg->file, seg->offsets.file, seg->times.file, seg->txns.file}};
     enum stele_err err = stele_index_write(&seg->offsets);
     if (err == STELE_OK)
         err = stele_index_write(&seg->times);
@@ -398,7 +400,7 @@ enum stele_err stele_segment_sync_run(struct stele_segment_sync *sync)
     for (int i = 0; i < 4; i++) {
         if (sync->files[i] == NULL)
             continue;
-        enum stele_err err = sync->files[i]->vfs->ops->sync(sync->files[i]);
+        enum stele_err err = stele_sync_marked(sync->files[i], sync->dir);
         if (err != STELE_OK)
             return err;
     }

@@ -138,6 +138,7 @@ STELE_MUST_CHECK enum stele_err stele_segment_time_in_batch(struct stele_mem *me
 /** Syncs .log, .index, .timeindex, .txnindex in this order. The caller pinned the files; may run in a job (files only).
  */
 struct stele_segment_sync {
+    const char *dir; /* the log's */
     struct stele_cached_file *cached[4];
     struct stele_file *files[4];
 };

@@ -43,6 +43,12 @@
     P(FULL_DISK_IN_RECOVERY)                                                                                           \
     P(READ_WRITE_EIO)                                                                                                  \
     P(SYNC_EIO)                                                                                                        \
+    P(EIO_IN_RECOVERY)                                                                                                 \
+    P(SYNC_EIO_IN_RECOVERY)                                                                                            \
+    P(WRITE_BACK_EIO)                                                                                                  \
+    P(RESYNCED)                                                                                                        \
+    P(SYNC_EIO_SAME_BOOT)                                                                                              \
+    P(SYNC_EIO_EVICTED)                                                                                                \
     P(DUPLICATE)                                                                                                       \
     P(TXN_COMMIT)                                                                                                      \
     P(TXN_ABORT)                                                                                                       \
@@ -100,9 +106,13 @@ struct crash_world {
     bool is_gappy;      /* offsets have gaps, as in a compacted log */
     bool is_lossy_mark; /* the high watermark's checkpoint may be ahead of what is synced */
     bool is_verbose;
-    bool is_full;        /* the disk is */
-    bool had_damage;     /* in this run */
-    bool power_was_lost; /* since the log was last up */
+    bool is_full;          /* the disk is */
+    bool had_damage;       /* in this run */
+    bool power_was_lost;   /* since the log was last up */
+    bool has_lost_pages;   /* a failed sync left pages in the cache alone */
+    bool has_late_errors;  /* so did a write-back, and maybe no sync told yet */
+    int64_t sync_failures; /* seen */
+    int64_t hung_us;       /* below a millisecond */
     int64_t crashes;
     int64_t reached[POINT_COUNT];
 };

@@ -40,13 +40,34 @@ static void disk_violation(void *arg, const char *text)
     log_model_fail(&world->model, "the disk's audit: %s", text);
 }
 
+/* Calls take time, and one in some a very long one. */
+static void disk_charge(void *arg, int64_t us)
+{
+    struct crash_world *world = arg;
+    world->test.mono_us += us;
+    world->hung_us += us;
+    world->test.wall_ms += world->hung_us / 1000;
+    world->hung_us %= 1000;
+}
+
+static void disk_set_rates(struct crash_world *world, uint32_t write_back_error)
+{
+    struct sim_disk_rates rates = {.short_read = 5000,
+                                   .short_write = 5000,
+                                   .write_back_error = write_back_error,
+                                   .stall = 1000,
+                                   .stall_us_min = 1000,
+                                   .stall_us_max = 30000000};
+    sim_disk_set_rates(world->disk, &rates);
+}
+
 static void disk_new(struct crash_world *world, uint64_t seed)
 {
     world->disk = sim_disk_new(seed);
-    struct sim_disk_hooks hooks = {.arg = world, .wall_ms = disk_wall_ms, .violation = disk_violation};
-    struct sim_disk_rates rates = {.short_read = 5000, .short_write = 5000};
+    struct sim_disk_hooks hooks = {
+        .arg = world, .wall_ms = disk_wall_ms, .charge = disk_charge, .violation = disk_violation};
     sim_disk_set_hooks(world->disk, &hooks);
-    sim_disk_set_rates(world->disk, &rates);
+    disk_set_rates(world, 0);
     sim_disk_allow_unsynced_rename(world->disk, "*.deleted"); /* on its way out */
     sim_disk_allow_unwritten_read(world->disk, "*.log");      /* preallocated */
     world->test.env.vfs = sim_disk_vfs(world->disk);
@@ -56,9 +77,9 @@ static void disk_new(struct crash_world *world, uint64_t seed)
     MODEL_CHECK(&world->model, err == STELE_OK, "%s", stele_err_name(err));
 }
 
-static void disk_arm(struct crash_world *world, int64_t calls, bool is_crash)
+static void disk_arm(struct crash_world *world, int64_t calls, bool is_crash, unsigned ops)
 {
-    struct sim_disk_fault fault = {.err = STELE_IO, .is_crash = is_crash};
+    struct sim_disk_fault fault = {.ops = ops, .err = STELE_IO, .is_crash = is_crash};
     sim_disk_arm(world->disk, calls, &fault);
 }
 
@@ -124,6 +145,8 @@ static void crash_trace(struct stele_env *env, const struct stele_trace_event *e
     if (world->is_verbose)
         (void)printf("    %s\n", text);
     world->had_damage |= event->kind == STELE_TRACE_LOG_DAMAGED; /* later starts look there again */
+    if (event->kind == STELE_TRACE_LOG_RESYNCED)
+        world->reached[POINT_RESYNCED]++;
     if (event->kind == STELE_TRACE_LOG_SNAPSHOT_BAD)
         world->reached[POINT_SNAPSHOT_BAD]++;
     for (size_t i = 0; i < STELE_ARRAY_LEN(reason_points); i++) {
@@ -151,6 +174,27 @@ static enum crash_kind draw_kind(struct crash_world *world)
     return world->is_gappy ? KIND_KILL : kind;
 }
 
+/* The cache may drop what a failed sync left in it before the process is back. */
+static void drop_lost_pages(struct crash_world *world)
+{
+    if (!world->has_lost_pages || world->is_gappy || !crash_chance(world, 1, 2))
+        return;
+    sim_disk_evict(world->disk);
+    world->has_lost_pages = false;
+    world->kept_end = stele_min_i64(world->kept_end, world->durable_end);
+    world->reached[POINT_SYNC_EIO_EVICTED]++;
+}
+
+/* True when a sync failed since this was last asked. */
+static bool note_sync_failures(struct crash_world *world)
+{
+    int64_t failures = sim_disk_stats(world->disk)->sync_failures;
+    bool has_failed = failures > world->sync_failures;
+    world->has_lost_pages |= has_failed;
+    world->sync_failures = failures;
+    return has_failed;
+}
+
 /* The process is gone; with the power, so is what was not synced. */
 static void crash(struct crash_world *world, enum crash_kind kind)
 {
@@ -163,7 +207,10 @@ static void crash(struct crash_world *world, enum crash_kind kind)
     world->model.crashes = world->crashes;
     world->reached[points[kind]]++;
     sim_disk_crash(world->disk, modes[kind]);
+    (void)note_sync_failures(world);
+    drop_lost_pages(world);
     if (kind != KIND_KILL) {
+        world->has_lost_pages = world->has_late_errors = false;
         world->power_was_lost = true;
         world->reached[POINT_TAIL_LOST] += world->kept_end > world->durable_end;
         world->kept_end = stele_min_i64(world->kept_end, world->durable_end);
@@ -319,14 +366,18 @@ static void start(struct crash_world *world)
     for (int depth = 0;; depth++) {
         bool is_armed = depth < RECOVERY_DEPTH && crash_chance(world, 1, 3);
         before.is_clean = world->checkpoint.is_clean;
+        bool is_crash = !is_armed || !crash_chance(world, 1, 4);
         if (is_armed)
-            disk_arm(world, draw_calls(world, 256), true);
+            disk_arm(world, draw_calls(world, 256), is_crash, 0);
         enum stele_err err = open_log(world, &report);
+        bool has_struck = sim_disk_has_struck(world->disk);
         disk_disarm(world);
-        if (disk_is_crashed(world)) {
+        bool has_lost = note_sync_failures(world);
+        if (has_struck ? is_crash || err != STELE_OK : has_lost && err == STELE_IO) {
             if (err == STELE_OK)
                 drop_log(world);
-            world->reached[POINT_CRASH_IN_RECOVERY]++;
+            world->reached[is_crash ? POINT_CRASH_IN_RECOVERY : POINT_EIO_IN_RECOVERY]++;
+            world->reached[POINT_SYNC_EIO_IN_RECOVERY] += has_lost;
             crash(world, draw_kind(world));
             continue;
         }
@@ -338,26 +389,39 @@ static void start(struct crash_world *world)
         disk_free_space(world);
     }
     disk_free_space(world);
+    world->reached[POINT_SYNC_EIO_SAME_BOOT] += world->has_lost_pages;
     check_start(world, &before, &report);
+    if (world->has_lost_pages && !world->has_late_errors && crash_chance(world, 1, 2)) {
+        sim_disk_evict(world->disk); /* nothing that is in use may change by it */
+        check_log(world);
+    }
     heal(world);
 }
 
 /* --- lives --- */
 
-enum fault { FAULT_NONE, FAULT_CRASH, FAULT_EIO, FAULT_FULL, FAULT_COUNT };
+enum fault { FAULT_NONE, FAULT_CRASH, FAULT_EIO, FAULT_SYNC, FAULT_FULL };
 
 static enum fault draw_fault(struct crash_world *world)
 {
     uint64_t draw = stele_prng_below(&world->prng, 100);
-    return draw < 25 ? FAULT_NONE : draw < 75 ? FAULT_CRASH : draw < 88 ? FAULT_EIO : FAULT_FULL;
+    return draw < 22   ? FAULT_NONE
+           : draw < 70 ? FAULT_CRASH
+           : draw < 81 ? FAULT_EIO
+           : draw < 90 ? FAULT_SYNC
+                       : FAULT_FULL;
 }
 
 static void arm(struct crash_world *world, enum fault fault)
 {
     if (fault == FAULT_CRASH)
-        disk_arm(world, draw_calls(world, 1024), true);
+        disk_arm(world, draw_calls(world, 1024), true, 0);
     if (fault == FAULT_EIO)
-        disk_arm(world, draw_calls(world, 256), false);
+        disk_arm(world, draw_calls(world, 256), false, 0);
+    if (fault == FAULT_SYNC && world->config.write_back_bytes > 0 && crash_chance(world, 1, 2))
+        disk_set_rates(world, 500000);
+    else if (fault == FAULT_SYNC)
+        disk_arm(world, draw_calls(world, 32), false, SIM_DISK_BIT(SIM_DISK_SYNC) | SIM_DISK_BIT(SIM_DISK_SYNC_DIR));
     if (fault == FAULT_FULL)
         disk_fill(world, stele_prng_range(&world->prng, 0, 20000));
 }
@@ -376,12 +440,13 @@ static void note_crash_place(struct crash_world *world)
 static enum crash_kind live(struct crash_world *world, enum fault fault)
 {
     int ops = (int)stele_prng_range(&world->prng, 1, OPS_PER_LIFE);
-    int64_t sync_failures = sim_disk_stats(world->disk)->sync_failures;
+    int64_t write_back_errors = sim_disk_stats(world->disk)->write_back_errors;
     enum stele_err err = STELE_OK;
+    bool has_lost = false;
     for (int i = 0; i < ops && !disk_is_crashed(world) && !stele_log_is_failed(world->log); i++) {
         err = crash_work(world);
-        bool is_expected = err == STELE_OK || disk_is_crashed(world) ||
-                           (fault == FAULT_EIO && sim_disk_has_struck(world->disk)) ||
+        has_lost |= note_sync_failures(world);
+        bool is_expected = err == STELE_OK || disk_is_crashed(world) || has_lost || sim_disk_has_struck(world->disk) ||
                            (fault == FAULT_FULL && err == STELE_NO_SPACE);
         MODEL_CHECK(&world->model, is_expected, "%s", stele_err_name(err));
         if (err == STELE_NO_SPACE) {
@@ -389,22 +454,25 @@ static enum crash_kind live(struct crash_world *world, enum fault fault)
             if (crash_chance(world, 1, 4))
                 disk_free_space(world);
         }
-        if (crash_chance(world, 1, 100) && !disk_is_crashed(world) && fault == FAULT_NONE)
+        if (crash_chance(world, 1, 100) && !disk_is_crashed(world) && fault == FAULT_NONE && err == STELE_OK)
             check_log(world);
     }
     bool is_running = !disk_is_crashed(world) && !stele_log_is_failed(world->log);
     if (is_running && fault != FAULT_FULL && crash_chance(world, 1, 3)) {
         err = crash_close(world);
-        bool is_expected = err == STELE_OK || disk_is_crashed(world) || fault == FAULT_EIO;
+        has_lost |= note_sync_failures(world);
+        bool is_expected = err == STELE_OK || disk_is_crashed(world) || has_lost || sim_disk_has_struck(world->disk);
         MODEL_CHECK(&world->model, is_expected, "%s", stele_err_name(err));
     }
-    bool lost_pages = sim_disk_stats(world->disk)->sync_failures > sync_failures;
     if (fault == FAULT_EIO && sim_disk_has_struck(world->disk))
-        world->reached[lost_pages ? POINT_SYNC_EIO : POINT_READ_WRITE_EIO]++;
-    world->reached[POINT_FULL_DISK_AT_SYNC] += fault == FAULT_FULL && lost_pages;
-    /* After a failed sync the page cache tells of bytes that the disk does not have: only a fresh cache is to be
-     * trusted, so the machine goes down, not the process alone. */
-    return lost_pages && !world->is_gappy ? KIND_POWER_ORDERED : draw_kind(world);
+        world->reached[has_lost ? POINT_SYNC_EIO : POINT_READ_WRITE_EIO]++;
+    world->reached[POINT_SYNC_EIO] += fault == FAULT_SYNC && has_lost;
+    world->reached[POINT_FULL_DISK_AT_SYNC] += fault == FAULT_FULL && has_lost;
+    bool is_late = sim_disk_stats(world->disk)->write_back_errors > write_back_errors;
+    world->reached[POINT_WRITE_BACK_EIO] += is_late;
+    world->has_late_errors |= is_late;
+    disk_set_rates(world, 0);
+    return draw_kind(world);
 }
 
 static void run_life(struct crash_world *world)
@@ -462,6 +530,8 @@ static void run_begin(struct crash_world *world, uint64_t seed)
     world->start_max = 0;
     world->epoch = 0;
     world->had_damage = false;
+    world->has_lost_pages = world->has_late_errors = false;
+    world->sync_failures = 0;
     draw_config(world);
     disk_new(world, seed);
     world->cache = stele_file_cache_new(&world->test.env, 4, 1 << 16);
