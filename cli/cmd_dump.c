@@ -1,5 +1,6 @@
 /* Prints what lies in a file of a log, line for line as Kafka's kafka-dump-log does, or verifies whole directories. One
  * set of functions makes both the text and the JSON objects. */
+#include "base/utf8.h"
 #include "cli/options.h"
 #include "host/clock.h"
 #include "host/heap.h"
@@ -113,20 +114,57 @@ static void field_optional(struct dump *dump, const char *name, bool is_there, i
     }
 }
 
+/* Bytes as text, with the replacement character for what is no UTF-8, as Kafka's tool prints them. */
+static void put_text(const uint8_t *bytes, size_t count)
+{
+    size_t from = 0; /* of what is valid and not written yet */
+    bool is_valid = false;
+    for (size_t at = 0, taken; (taken = stele_utf8_next(bytes + at, count - at, &is_valid)) > 0; at += taken) {
+        if (is_valid)
+            continue;
+        (void)fwrite(bytes + from, 1, at - from, stdout);
+        (void)fputs(STELE_UTF8_REPLACEMENT, stdout);
+        from = at + taken;
+    }
+    (void)fwrite(bytes + from, 1, count - from, stdout);
+}
+
+/* A JSON string of the same text; cJSON's own end at a zero byte. NULL when out of memory. */
+static cJSON *json_text(const uint8_t *bytes, size_t count)
+{
+    char *text = malloc(count * 6 + 3), *end = text;
+    bool is_valid = false;
+    if (text == NULL)
+        return NULL;
+    *end++ = '"';
+    for (size_t at = 0, taken; (taken = stele_utf8_next(bytes + at, count - at, &is_valid)) > 0; at += taken) {
+        if (is_valid && (bytes[at] < 0x20 || bytes[at] == '"' || bytes[at] == '\\')) {
+            end += snprintf(end, 7, "\\u%04x", bytes[at]);
+        } else if (is_valid) {
+            memcpy(end, bytes + at, taken);
+            end += taken;
+        } else {
+            memcpy(end, STELE_UTF8_REPLACEMENT, sizeof(STELE_UTF8_REPLACEMENT) - 1);
+            end += sizeof(STELE_UTF8_REPLACEMENT) - 1;
+        }
+    }
+    *end++ = '"';
+    *end = 0;
+    cJSON *raw = cJSON_CreateRaw(text);
+    free(text);
+    return raw;
+}
+
 static void field_bytes(struct dump *dump, const char *name, const uint8_t *bytes, int32_t count)
 {
     if (bytes == NULL)
         return;
-    if (!dump->is_json) {
-        field_name(dump, name);
-        fwrite(bytes, 1, (size_t)count, stdout);
+    if (dump->is_json) {
+        cJSON_AddItemToObject(dump->object, name, json_text(bytes, (size_t)count));
         return;
     }
-    char *text = calloc(1, (size_t)count + 1);
-    if (text != NULL)
-        memcpy(text, bytes, (size_t)count);
-    cJSON_AddStringToObject(dump->object, name, text == NULL ? "" : text);
-    free(text);
+    field_name(dump, name);
+    put_text(bytes, (size_t)count);
 }
 
 static void field_header_keys(struct dump *dump, const struct stele_record *record)
@@ -139,12 +177,13 @@ static void field_header_keys(struct dump *dump, const struct stele_record *reco
     if (!dump->is_json)
         putchar('[');
     for (bool is_first = true; stele_record_header_next(record, &pos, &header); is_first = false) {
-        char key[256];
-        (void)snprintf(key, sizeof(key), "%.*s", (int)header.key_bytes, (const char *)header.key);
-        if (dump->is_json)
-            cJSON_AddItemToArray(array, cJSON_CreateString(key));
-        else
-            printf("%s%s", is_first ? "" : ",", key);
+        if (dump->is_json) {
+            cJSON_AddItemToArray(array, json_text(header.key, (size_t)header.key_bytes));
+            continue;
+        }
+        if (!is_first)
+            putchar(',');
+        put_text(header.key, (size_t)header.key_bytes);
     }
     if (!dump->is_json)
         putchar(']');
