@@ -132,6 +132,12 @@ enum stele_err stele_segment_create(struct stele_env *env, struct stele_file_cac
         err = set_up_indexes(seg, cache, config, true);
     if (err == STELE_OK) {
         err = create_log_file(seg, path, config);
+        /* Empty, and yet there: after a crash Kafka scans a segment without them before the older ones, and takes its
+         * first batch for the start of its leader epoch. */
+        if (err == STELE_OK)
+            err = stele_index_write(&seg->offsets);
+        if (err == STELE_OK)
+            err = stele_index_write(&seg->times);
         /* A file without room for its preallocation must not be met as a segment later. */
         if (err != STELE_OK && stele_segment_unlink_files(env, dir, base_offset) != STELE_OK)
             err = STELE_IO;

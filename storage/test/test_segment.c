@@ -427,14 +427,16 @@ static void write_back_is_paced(void **state)
     assert_int_equal(world.memory.range_bytes, world.seg->bytes - unsynced);
 }
 
-/* A sync covers log, offset, time and transaction index in this order, and makes the index files that are missing. */
+/* A sync covers log, offset, time and transaction index in this order, and makes an index file again that is missing.
+ */
 static void sync_order(void **state)
 {
     struct stele_segment_sync sync;
     struct stele_aborted_txn txn = {.producer_id = 1, .first_offset = 1000, .last_offset = 1002};
     (void)state;
     segment_world_fill(&world, 20);
-    assert_false(memory_vfs_exists(&world.memory, segment_world_path(&world, ".index")));
+    memory_vfs_remove(&world.memory, segment_world_path(&world, ".index"));
+    assert_ok(stele_segment_rebuild_indexes(world.seg, &world.config));
     assert_ok(stele_segment_sync_begin(world.seg, &sync));
     assert_ok(stele_segment_sync_run(&sync));
     stele_segment_sync_release(&sync);
@@ -467,8 +469,13 @@ static void creation(void **state)
     struct content log = take(".log");
     assert_int_equal(log.count, 100000);
     free(log.bytes);
-    for (size_t i = 1; i < STELE_ARRAY_LEN(suffixes); i++)
-        assert_false(memory_vfs_exists(&world.memory, segment_world_path(&world, suffixes[i])));
+    /* Kafka expects the indexes to be there, also after a crash. */
+    for (size_t i = 1; i < 3; i++) {
+        struct content index = take(suffixes[i]);
+        assert_int_equal(index.count, 0);
+        free(index.bytes);
+    }
+    assert_false(memory_vfs_exists(&world.memory, segment_world_path(&world, ".txnindex")));
     segment_world_fill(&world, 10);
     segment_world_check_all(&world);
     assert_ok(stele_segment_seal(world.seg));
@@ -491,7 +498,8 @@ static void deletion(void **state)
     uint8_t bytes[16];
     (void)state;
     segment_world_fill(&world, 5);
-    assert_ok(stele_index_write(&world.seg->offsets)); /* the time index has no file yet */
+    assert_ok(stele_index_write(&world.seg->offsets));
+    memory_vfs_remove(&world.memory, segment_world_path(&world, ".timeindex"));
     assert_ok(stele_cached_file_pin(world.seg->file, &file));
     assert_ok(stele_segment_mark_deleted(world.seg));
     assert_false(memory_vfs_exists(&world.memory, segment_world_path(&world, ".log")));
