@@ -310,10 +310,15 @@ static bool has_epoch(const struct stele_epoch_cache *cache, int32_t epoch, int6
     return false;
 }
 
+static int64_t log_start_of(const struct stele_verifying *v)
+{
+    return stele_max_i64(v->point[STELE_POINT_START], v->base_count == 0 ? 0 : v->bases[0]);
+}
+
 /* May the first epoch that the log has start there by the file? It is cut at the log's start, which moves on. */
 static bool is_first_start(const struct stele_verifying *v, int64_t start, int64_t in_log)
 {
-    int64_t log_start = stele_max_i64(v->point[STELE_POINT_START], v->base_count == 0 ? 0 : v->bases[0]);
+    int64_t log_start = log_start_of(v);
     int64_t next = v->epochs.count > 1 ? v->epochs.entries[1].start_offset : v->end + 1;
     if (v->is_clean)
         return start == stele_max_i64(in_log, log_start);
@@ -365,6 +370,9 @@ enum stele_err stele_verify__epochs(struct stele_verifying *v)
     /* Below the log's start the file tells nothing. */
     if (start > 0 && stele_epoch_cache_epoch_at(&v->epochs, start) >= 0)
         stele_epoch_cache_truncate_from_start(&v->epochs, stele_min_i64(start, stele_max_i64(v->end - 1, 0)));
+    /* The file is written with a flush and may be older than the start; a start after a crash cuts what it read. */
+    if (!v->is_clean)
+        stele_epoch_cache_truncate_from_start(&v->file_epochs, log_start_of(v));
     if (!v->is_compacted)
         compare_epochs(v, path);
     check_strange_epochs(v, path);

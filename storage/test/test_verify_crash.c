@@ -172,11 +172,54 @@ static void test_epochs(void **state)
     }
 }
 
+/* The file of epochs is written with a flush: after a crash it may be older than the log's start. After a clean stop it
+ * is not, and it is never newer. */
+static void test_epochs_below_the_start(void **state)
+{
+    struct fixture *f = *state;
+    static const struct {
+        const char *epochs, *starts;
+        bool is_clean;
+        int damages;
+    } cases[] = {
+        {"0\n2\n0 0\n1 4\n", AT(6), false, 0}, {"0\n1\n1 6\n", AT(6), false, 0},     {"0\n1\n1 9\n", AT(6), false, 1},
+        {"0\n2\n0 0\n1 4\n", AT(2), false, 0}, {"0\n2\n0 0\n1 4\n", AT(6), true, 2}, {"0\n1\n1 6\n", AT(6), true, 0},
+    };
+    disk_put(f->disk, LOG, f->bytes, f->ends[BATCHES - 1]);
+    disk_put_text(f->disk, "/log/" STELE_RECOVERY_POINT_FILE, AT(8));
+    for (size_t i = 0; i < STELE_ARRAY_LEN(cases); i++) {
+        disk_put_text(f->disk, EPOCHS, cases[i].epochs);
+        disk_put_text(f->disk, "/log/" STELE_LOG_START_FILE, cases[i].starts);
+        if (cases[i].is_clean)
+            disk_put_text(f->disk, "/log/" STELE_CLEAN_SHUTDOWN_FILE, "");
+        struct stele_verify_report report = verify(f, "/log");
+        assert_int_equal(report.damages, cases[i].damages);
+        if (cases[i].is_clean)
+            assert_ok(f->env.env.vfs->ops->unlink(f->env.env.vfs, "/log/" STELE_CLEAN_SHUTDOWN_FILE));
+    }
+}
+
+/* A log whose records are all gone: the newest epoch has nowhere to start but below. */
+static void test_epochs_of_an_emptied_log(void **state)
+{
+    struct fixture *f = *state;
+    disk_put(f->disk, DIR "/00000000000000000008.log", "", 0);
+    disk_put_text(f->disk, EPOCHS, "0\n2\n0 0\n1 4\n");
+    disk_put_text(f->disk, "/log/" STELE_RECOVERY_POINT_FILE, AT(8));
+    assert_int_equal(verify(f, "/log").damages, 0);
+    disk_put_text(f->disk, "/log/" STELE_CLEAN_SHUTDOWN_FILE, "");
+    assert_int_equal(verify(f, "/log").damages, 2);
+    disk_put_text(f->disk, EPOCHS, "0\n1\n1 8\n");
+    assert_int_equal(verify(f, "/log").damages, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_tails, setup, teardown),
         cmocka_unit_test_setup_teardown(test_epochs, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_epochs_below_the_start, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_epochs_of_an_emptied_log, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
