@@ -100,8 +100,9 @@ static void draw_record(struct made_log *made, const struct made_batch *batch, s
     static const char letters[] = "etaoin shrdlu";
     struct stele_prng *prng = &made->world->prng;
     int32_t bytes = (int32_t)stele_prng_range(prng, 1, batch->value_bytes_max);
+    bool is_text = !chance(made, 1, 8);
     for (int32_t i = 0; i < bytes; i++)
-        parts->value[i] = letters[stele_prng_below(prng, sizeof(letters) - 1)];
+        parts->value[i] = is_text ? letters[stele_prng_below(prng, sizeof(letters) - 1)] : (char)stele_prng_u64(prng);
     /* Rising on the whole, each a little out of order. */
     int64_t timestamp = made->world->first_ms + made->end * 1000 - stele_prng_range(prng, 0, 5) * 700;
     *out = (struct stele_record_in){
@@ -315,14 +316,16 @@ void made_print(const struct made_log *made, FILE *out)
         if (record->offset < stable && !record->is_aborted)
             (void)fprintf(out, "committed %s %lld\n", made->topic, (long long)record->offset);
     }
-    for (int i = 0; i < MADE_PRODUCERS; i++) {
+    /* Kafka forgets the producers of a log whose records are all gone. */
+    for (int i = 0; i < MADE_PRODUCERS && made->start < made->end; i++) {
         const struct made_producer *producer = &made->producers[i];
         if (producer->id != 0)
             (void)fprintf(out, "producer %s %lld %d %d %lld %d %lld\n", made->topic, (long long)producer->id,
                           producer->epoch, producer->last_sequence, (long long)producer->last_timestamp,
                           producer->coordinator_epoch, (long long)producer->txn_first_offset);
     }
-    print_times(made, out);
+    if (!made->is_time_unsure)
+        print_times(made, out);
 }
 
 void made_free(struct made_log *made)

@@ -41,7 +41,8 @@ struct made_log {
     const char *topic;
     struct stele_log_config config;
     int32_t leader_epoch;
-    int64_t start, end; /* as they must be */
+    int64_t start, end;  /* as they must be */
+    bool is_time_unsure; /* no look-up by time is to be made */
     struct made_producer producers[MADE_PRODUCERS];
     struct made_record *records;
     int count, capacity;

@@ -86,18 +86,48 @@ static void fill_rolled(struct made_log *made)
              40);
 }
 
+static void delete_records(struct made_log *made, int64_t offset)
+{
+    made->start = offset;
+    must(stele_log_set_start_offset(made->log, offset), "delete records", made->topic);
+}
+
+static void retain(struct made_log *made)
+{
+    int deleted = 0;
+    must(stele_log_retain(made->log, &deleted), "retention", made->topic);
+    must(deleted > 0 ? STELE_OK : STELE_NOT_FOUND, "retention deleted nothing", made->topic);
+}
+
 static void fill_trimmed(struct made_log *made)
 {
     fill_rolled(made);
-    made->start = made->end * 2 / 3 + 1;
-    must(stele_log_set_start_offset(made->log, made->start), "delete records", made->topic);
+    delete_records(made, made->end * 2 / 3 + 1);
+    retain(made);
+}
+
+/* Deleted records whose segments have not been deleted yet. Until they are, Kafka looks there for times, of its own
+ * logs too, and answers that there is none. */
+static void fill_trimming(struct made_log *made)
+{
+    fill_rolled(made);
+    delete_records(made, made->end * 2 / 3 + 1);
+    made->is_time_unsure = true;
 }
 
 static void fill_emptied(struct made_log *made)
 {
     fill(made, (struct made_batch){.value_bytes_max = 300}, 20);
-    made->start = made->end;
-    must(stele_log_set_start_offset(made->log, made->start), "delete records", made->topic);
+    delete_records(made, made->end);
+    must(stele_log_roll(made->log, STELE_REASON_TIME), "roll", made->topic);
+    retain(made);
+}
+
+static void fill_emptying(struct made_log *made)
+{
+    fill(made, (struct made_batch){.value_bytes_max = 300}, 20);
+    delete_records(made, made->end);
+    made->is_time_unsure = true;
 }
 
 static void fill_nothing(struct made_log *made)
@@ -199,7 +229,9 @@ static const struct kind kinds[] = {
     {"preallocated", preallocate, fill_rolled},
     {"fullindex", tiny_index, fill_rolled},
     {"trimmed", small_segments, fill_trimmed},
+    {"trimming", small_segments, fill_trimming},
     {"emptied", NULL, fill_emptied},
+    {"emptying", NULL, fill_emptying},
     {"empty", NULL, fill_nothing},
     {"txn", txn_segments, fill_txn},
     {"followed", txn_segments, fill_followed},
