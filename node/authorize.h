@@ -4,7 +4,14 @@
 
 #include <stdbool.h>
 
-enum stele_operation { STELE_OPERATION_READ, STELE_OPERATION_WRITE, STELE_OPERATION_CREATE, STELE_OPERATION_DESCRIBE };
+enum stele_operation {
+    STELE_OPERATION_READ,
+    STELE_OPERATION_WRITE,
+    STELE_OPERATION_CREATE,
+    STELE_OPERATION_DELETE,
+    STELE_OPERATION_ALTER,
+    STELE_OPERATION_DESCRIBE
+};
 
 /** `principal` NULL: not known. `resource` is a topic's name or id text, NULL for the cluster. */
 bool stele_authorize(const char *principal, enum stele_operation operation, const char *resource);

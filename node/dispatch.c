@@ -9,14 +9,25 @@ static enum stele_operation operation_of(enum stele_api api)
 {
     switch (api) {
     case STELE_API_PRODUCE:
+    case STELE_API_INIT_PRODUCER_ID:
         return STELE_OPERATION_WRITE;
     case STELE_API_FETCH:
     case STELE_API_LIST_OFFSETS:
         return STELE_OPERATION_READ;
     case STELE_API_CREATE_TOPIC:
         return STELE_OPERATION_CREATE;
-    case STELE_API_METADATA:
+    case STELE_API_DELETE_TOPIC:
+    case STELE_API_DELETE_RECORDS:
+        return STELE_OPERATION_DELETE;
+    case STELE_API_CREATE_PARTITIONS:
+    case STELE_API_ALTER_SETTINGS:
+        return STELE_OPERATION_ALTER;
     case STELE_API_HELLO:
+    case STELE_API_METADATA:
+    case STELE_API_DESCRIBE_TOPIC:
+    case STELE_API_DESCRIBE_SETTINGS:
+    case STELE_API_DESCRIBE_LOG:
+    case STELE_API_NODE_STATUS:
         return STELE_OPERATION_DESCRIBE;
     }
     return STELE_OPERATION_DESCRIBE;

@@ -43,12 +43,9 @@ void stele_server_call_fail(struct stele_server_call *call, const char *why);
 /** Decodes, authorizes and hands to a handler; ends in one of the two above, now or later. */
 void stele_dispatch(struct stele_server_call *call);
 
-void stele_handle_hello(struct stele_server_call *call);
-void stele_handle_metadata(struct stele_server_call *call);
-void stele_handle_create_topic(struct stele_server_call *call);
-void stele_handle_produce(struct stele_server_call *call);
-void stele_handle_fetch(struct stele_server_call *call);
-void stele_handle_list_offsets(struct stele_server_call *call);
+#define STELE_API(key, name, stem, version_min, version_max) void stele_handle_##stem(struct stele_server_call *call);
+#include "proto/api.def"
+#undef STELE_API
 
 /** At the end of the node, when its calls are gone: what was on its way back to other shards. */
 void stele_fetch_holds_free(struct stele_shard *shard);

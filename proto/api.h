@@ -6,6 +6,7 @@
 #define STELE_PROTO_API_H
 
 #include "base/err.h"
+#include "proto/api_admin.h"
 #include "proto/uuid.h"
 
 #include <stdbool.h>
@@ -96,10 +97,6 @@ struct stele_metadata_response {
     size_t node_count;
     const struct stele_metadata_topic *topics;
     size_t topic_count;
-};
-
-struct stele_setting_pair {
-    const char *name, *value;
 };
 
 struct stele_create_topic_request {

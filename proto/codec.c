@@ -1,5 +1,6 @@
 #include "proto/codec.h"
 
+#include "proto/codec_admin.h"
 #include "proto/codec_fields.h"
 #include "proto/frame.h"
 #include "stele.pb-c.h"
@@ -105,12 +106,6 @@ STELE_CODEC_ARRAY(metadata_topic, struct stele_metadata_topic, Stele__Wire__Meta
     F(list, nodes, node_count, metadata_node)                                                                          \
     F(list, topics, topic_count, metadata_topic)
 STELE_CODEC_MESSAGE(metadata_response, struct stele_metadata_response, Stele__Wire__MetadataResponse, METADATA_RESPONSE)
-
-#define SETTING_PAIR(F)                                                                                                \
-    F(text, name)                                                                                                      \
-    F(text0, value)
-STELE_CODEC_MESSAGE(setting_pair, struct stele_setting_pair, Stele__Wire__SettingPair, SETTING_PAIR)
-STELE_CODEC_ARRAY(setting_pair, struct stele_setting_pair, Stele__Wire__SettingPair)
 
 #define CREATE_TOPIC_REQUEST(F)                                                                                        \
     F(text, name)                                                                                                      \

@@ -97,7 +97,7 @@ static inline enum stele_err stele_codec_uuid_get(const ProtobufCBinaryData *dat
 
 /* Both directions of one message. */
 #define STELE_CODEC_MESSAGE(stem, Plain, Message, FIELDS)                                                              \
-    static enum stele_err stem##_put(struct stele_arena *arena, const Plain *plain, Message *message)                  \
+    static inline enum stele_err stem##_put(struct stele_arena *arena, const Plain *plain, Message *message)           \
     {                                                                                                                  \
         enum stele_err status = STELE_OK;                                                                              \
         (void)arena;                                                                                                   \
@@ -105,7 +105,7 @@ static inline enum stele_err stele_codec_uuid_get(const ProtobufCBinaryData *dat
         FIELDS(STELE_PUT)                                                                                              \
         return status;                                                                                                 \
     }                                                                                                                  \
-    static enum stele_err stem##_get(struct stele_arena *arena, const Message *message, Plain *plain)                  \
+    static inline enum stele_err stem##_get(struct stele_arena *arena, const Message *message, Plain *plain)           \
     {                                                                                                                  \
         enum stele_err status = STELE_OK;                                                                              \
         (void)arena;                                                                                                   \
@@ -115,8 +115,8 @@ static inline enum stele_err stele_codec_uuid_get(const ProtobufCBinaryData *dat
 
 /* Both directions of an array of it. The generated array is of pointers into one block of messages. */
 #define STELE_CODEC_ARRAY(stem, Plain, Message)                                                                        \
-    static enum stele_err stem##_put_all(struct stele_arena *arena, const Plain *plains, size_t count,                 \
-                                         Message ***out_messages, size_t *out_count)                                   \
+    static inline enum stele_err stem##_put_all(struct stele_arena *arena, const Plain *plains, size_t count,          \
+                                                Message ***out_messages, size_t *out_count)                            \
     {                                                                                                                  \
         Message *messages = stele_arena_array(arena, count, sizeof(*messages));                                        \
         Message **pointers = stele_arena_array(arena, count, sizeof(*pointers));                                       \
@@ -129,8 +129,8 @@ static inline enum stele_err stele_codec_uuid_get(const ProtobufCBinaryData *dat
         *out_count = count;                                                                                            \
         return status;                                                                                                 \
     }                                                                                                                  \
-    static enum stele_err stem##_get_all(struct stele_arena *arena, Message *const *messages, size_t count,            \
-                                         const Plain **out_plains, size_t *out_count)                                  \
+    static inline enum stele_err stem##_get_all(struct stele_arena *arena, Message *const *messages, size_t count,     \
+                                                const Plain **out_plains, size_t *out_count)                           \
     {                                                                                                                  \
         Plain *plains = stele_arena_array(arena, count, sizeof(*plains));                                              \
         enum stele_err status = plains != NULL ? STELE_OK : STELE_NO_MEMORY;                                           \

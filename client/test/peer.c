@@ -366,6 +366,17 @@ static void on_request(struct stele_conn *conn, const struct stele_request *requ
     case STELE_API_FETCH:
         on_fetch(conn, request);
         break;
+    case STELE_API_DELETE_TOPIC:
+    case STELE_API_DELETE_RECORDS:
+    case STELE_API_INIT_PRODUCER_ID:
+    case STELE_API_DESCRIBE_SETTINGS:
+    case STELE_API_CREATE_PARTITIONS:
+    case STELE_API_ALTER_SETTINGS:
+    case STELE_API_DESCRIBE_TOPIC:
+    case STELE_API_DESCRIBE_LOG:
+    case STELE_API_NODE_STATUS:
+        fail_msg("the peer has no script for api %d", (int)request->header.api);
+        break;
     }
 }
 

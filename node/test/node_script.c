@@ -114,6 +114,16 @@ static void take(struct node_script *script, struct node_conn *conn)
         case STELE_API_FETCH:
         case STELE_API_LIST_OFFSETS:
             break;
+        case STELE_API_DELETE_TOPIC:
+        case STELE_API_DELETE_RECORDS:
+        case STELE_API_INIT_PRODUCER_ID:
+        case STELE_API_DESCRIBE_SETTINGS:
+        case STELE_API_CREATE_PARTITIONS:
+        case STELE_API_ALTER_SETTINGS:
+        case STELE_API_DESCRIBE_TOPIC:
+        case STELE_API_DESCRIBE_LOG:
+        case STELE_API_NODE_STATUS:
+            fail_msg("the script asked for none of these: %d", (int)answer.response.header.api);
         }
     }
 }

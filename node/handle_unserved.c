@@ -1,0 +1,18 @@
+/* Apis whose messages exist and whose handlers are being written. */
+#include "node/server_call.h"
+
+#define UNSERVED(stem)                                                                                                 \
+    void stele_handle_##stem(struct stele_server_call *call)                                                           \
+    {                                                                                                                  \
+        stele_server_call_fail(call, "a request of an api that is not served yet");                                    \
+    }
+
+UNSERVED(delete_topic)
+UNSERVED(delete_records)
+UNSERVED(init_producer_id)
+UNSERVED(describe_settings)
+UNSERVED(create_partitions)
+UNSERVED(alter_settings)
+UNSERVED(describe_topic)
+UNSERVED(describe_log)
+UNSERVED(node_status)
