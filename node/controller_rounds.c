@@ -119,14 +119,8 @@ static void look_for_failed(struct stele_controller *control, enum stele_err err
             continue;
         node->dirs[i].is_failed = true;
         for (int at = STELE_SHARD_DATA; at < node->shard_count; at++) {
-            struct gather *note = stele_mem_alloc(node->mem, STELE_MEM_NODE, sizeof(*note));
-            if (note == NULL) {
-                stele_controller_fatal(control, STELE_NO_MEMORY, "a failed log directory could not be told of");
-                return;
-            }
-            note->shard = &node->shards[at];
-            note->count = i;
-            note->task.run = fail_arrived;
+            struct stele_dir_note *note = &node->notes[i * node->shard_count + at];
+            *note = (struct stele_dir_note){.task.run = fail_arrived, .shard = &node->shards[at], .dir = i};
             stele_shard_send(control->shard, note->shard, &note->task);
         }
     }
@@ -134,14 +128,13 @@ static void look_for_failed(struct stele_controller *control, enum stele_err err
 
 static void fail_arrived(struct stele_task *task)
 {
-    struct gather *note = STELE_CONTAINER_OF(task, struct gather, task);
+    struct stele_dir_note *note = STELE_CONTAINER_OF(task, struct stele_dir_note, task);
     struct stele_partition *partition, *next;
     HASH_ITER(hh, note->shard->partitions, partition, next)
     {
-        if (partition->dir == note->count)
+        if (partition->dir == note->dir)
             stele_partition_fail(partition);
     }
-    stele_mem_free(note->shard->env->mem, note);
 }
 
 static void write_work(struct stele_job *job)

@@ -78,7 +78,9 @@ enum stele_err stele_node_new(const struct stele_node_options *options, struct s
     enum stele_err err = split_dirs(node);
     read_limits(node);
     node->shards = stele_mem_array(mem, STELE_MEM_NODE, (size_t)options->shard_count, sizeof(*node->shards));
-    if (err == STELE_OK && node->shards == NULL)
+    node->notes = stele_mem_array(mem, STELE_MEM_NODE, (size_t)node->dir_count * (size_t)options->shard_count,
+                                  sizeof(*node->notes));
+    if (err == STELE_OK && (node->shards == NULL || node->notes == NULL))
         err = STELE_NO_MEMORY;
     for (int i = 0; i < options->shard_count && err == STELE_OK; i++) {
         node->shard_count++;
@@ -150,6 +152,7 @@ void stele_node_free(struct stele_node *node)
         stele_mem_free(node->mem, node->dir_paths[i]);
     stele_mem_free(node->mem, node->dir_paths);
     stele_mem_free(node->mem, node->dirs);
+    stele_mem_free(node->mem, node->notes);
     stele_mem_free(node->mem, node->shards);
     stele_mem_free(node->mem, node);
 }

@@ -22,6 +22,13 @@ struct stele_dir_state {
     bool is_failed;              /* the control shard's: its partitions were taken offline */
 };
 
+/** Tells a shard that a directory failed. */
+struct stele_dir_note {
+    struct stele_task task;
+    struct stele_shard *shard;
+    int dir;
+};
+
 struct stele_node {
     struct stele_node_options options;
     struct stele_mem *mem;
@@ -34,6 +41,7 @@ struct stele_node {
 
     /* Constant from `ready` on. */
     struct stele_dir_state *dirs;
+    struct stele_dir_note *notes; /* of every directory, for every shard; each is sent once */
     char **dir_paths;
     int dir_count;
     char cluster_id[64];
