@@ -142,6 +142,12 @@ static enum stele_err place_missing(struct placing *placing, struct stele_image_
     enum stele_err err = stele_log_dirs_create(control->dirs, place.dir, topic->name, number, &topic->topic_id, path);
     if (err == STELE_NO_MEMORY)
         return err;
+    if (err == STELE_NO_SPACE) { /* it is made when it can be opened */
+        char name[STELE_TOPIC_NAME_MAX + 16];
+        (void)snprintf(name, sizeof(name), "%s-%d", topic->name, (int)number);
+        place.is_unmade = true;
+        err = stele_path_join(path, stele_log_dirs_path(control->dirs, place.dir), name);
+    }
     if (err != STELE_OK)
         stele_trace(control->shard->env, STELE_TRACE_LOG_FAILED, topic->name,
                     "a directory that could not be made (is there another of that name?)", number, 0, 0);
@@ -205,6 +211,8 @@ enum stele_err stele_controller_open(struct stele_controller *control, const str
                                           .leader_epoch = place->topic->partitions[place->number].leader_epoch,
                                           .dir = place->dir,
                                           .path = place->path != NULL ? place->path : "",
+                                          .why_offline = place->path != NULL ? NULL : "its log directory is offline",
+                                          .is_unmade = place->is_unmade,
                                           .is_new = place->is_new,
                                           .was_clean = place->was_clean,
                                           .recovery_point = place->recovery_point,
@@ -213,7 +221,7 @@ enum stele_err stele_controller_open(struct stele_controller *control, const str
     enum stele_err err = topic_config(control, place->topic, &setup.config);
     if (err == STELE_INVALID_CONFIG) {
         /* Settings that an older version took: this topic is offline and says why, the others go on. */
-        setup.path = "";
+        setup.why_offline = "a setting of its topic is not legal any more";
         stele_log_config_default(&setup.config);
         err = STELE_OK;
     }

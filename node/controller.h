@@ -32,6 +32,7 @@ struct stele_place {
     int32_t number;
     int dir;
     char *path;     /* NULL: on a directory that is offline */
+    bool is_unmade; /* there was no room for its directory yet */
     bool is_new;    /* its names are not synced */
     bool was_clean; /* with the offsets: of the checkpoints */
     int64_t recovery_point, log_start_offset, high_watermark;

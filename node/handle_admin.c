@@ -26,6 +26,7 @@ struct create {
     struct stele_place *places;
     int place_count, opening_count;
     bool has_offline;
+    enum stele_err waits_for; /* OK: for nothing */
 };
 
 static void create_home(struct stele_task *task)
@@ -108,7 +109,9 @@ static enum stele_err check(struct create *create, struct stele_error *error)
 static void partition_opened(struct stele_partition *partition, void *arg)
 {
     struct create *create = arg;
-    if (partition != NULL && partition->open_error.err != STELE_OK)
+    if (partition != NULL && (partition->told_err == STELE_NO_SPACE || partition->told_err == STELE_NO_MEMORY))
+        create->waits_for = partition->told_err;
+    else if (partition != NULL && partition->told_err != STELE_OK)
         create->has_offline = true;
     if (--create->opening_count > 0)
         return;
@@ -121,6 +124,10 @@ static void partition_opened(struct stele_partition *partition, void *arg)
     if (create->has_offline)
         finish(create, STELE_KAFKA_STORAGE_ERROR,
                "the topic was created, but a partition is offline: the node's log says why");
+    else if (create->waits_for != STELE_OK)
+        finish(
+            create, create->waits_for,
+            "the topic was created, but a partition waits for room on its disk or for memory: it comes up by itself");
     else
         finish(create, STELE_OK, "");
 }

@@ -148,6 +148,15 @@ void stele_partition__advance(struct stele_partition *partition)
     stele_partition__wake_reads(partition);
 }
 
+void stele_partition__refuse_acks(struct stele_partition *partition, enum stele_err err)
+{
+    while (!stele_list_is_empty(&partition->acks)) {
+        struct stele_op *op = op_at(partition->acks.next);
+        stele_list_remove(&op->link);
+        stele_op__finish(op, err);
+    }
+}
+
 void stele_partition_fail(struct stele_partition *partition)
 {
     if (partition->state == STELE_PARTITION_OFFLINE || partition->state == STELE_PARTITION_CLOSED)
@@ -156,11 +165,7 @@ void stele_partition_fail(struct stele_partition *partition)
     dir_state(partition)->has_failed_log = true;
     stele_timer_cancel(partition->shard->wheel, &partition->flush_timer);
     stele_timer_cancel(partition->shard->wheel, &partition->unlink_timer);
-    while (!stele_list_is_empty(&partition->acks)) {
-        struct stele_op *op = op_at(partition->acks.next);
-        stele_list_remove(&op->link);
-        stele_op__finish(op, STELE_KAFKA_STORAGE_ERROR);
-    }
+    stele_partition__refuse_acks(partition, STELE_KAFKA_STORAGE_ERROR);
     stele_partition__wake_reads(partition);
 }
 
@@ -226,6 +231,8 @@ static void append(struct stele_partition *partition, struct stele_produce_op *p
         stele_partition__flush(partition);
     stele_partition__advance(partition);
     stele_partition__arm_flush(partition);
+    if (partition->shard->is_stopping)
+        stele_partition_hurry(partition);
 }
 
 static void produce_now(struct stele_partition *partition, struct stele_produce_op *produce)

@@ -115,8 +115,10 @@ struct stele_partition_setup {
     struct stele_partition_key key;
     int32_t leader_epoch;
     int dir;
-    const char *path; /* "" : it lies on a directory that is offline */
-    bool is_new;      /* its names are perhaps not synced yet */
+    const char *path;        /* "" : it lies on a directory that is offline */
+    const char *why_offline; /* NULL: it is to be opened */
+    bool is_unmade;          /* there was no room for its directory yet */
+    bool is_new;             /* its names are perhaps not synced yet */
     struct stele_log_config config;
     bool was_clean;
     int64_t recovery_point, log_start_offset, high_watermark; /* of the checkpoints */
@@ -167,13 +169,16 @@ struct stele_partition {
     struct stele_log_open open;
     struct stele_log *opened;
     struct stele_error open_error;
+    bool is_unmade, is_told;
+    enum stele_err told_err; /* the control shard's: how the first try ended */
     struct stele_recovery_report report;
-    void (*open_done)(struct stele_partition *partition, void *arg); /* on the control shard; err in open_error */
+    void (*open_done)(struct stele_partition *partition, void *arg); /* on the control shard; err in told_err */
     void *open_arg;
 };
 
 /** On the control shard: makes the object and hands it to its shard, which opens the log in a job; then open_done on
- * the control shard. The partition belongs to the shard from then on, also when its log did not open (OFFLINE).
+ * the control shard. The partition belongs to the shard from then on, also when its log did not open (OFFLINE; OPENING
+ * when there was no room or memory: it is tried again until there is).
  * Errors: NO_MEMORY (open_done is not called). */
 STELE_MUST_CHECK enum stele_err stele_partition_open(struct stele_node *node, const struct stele_partition_setup *setup,
                                                      void (*open_done)(struct stele_partition *partition, void *arg),
@@ -202,6 +207,8 @@ void stele_partition_expire(struct stele_partition *partition);
 /** Takes it offline, answers what waits. */
 void stele_partition_fail(struct stele_partition *partition);
 
+/** Stopping: what waits for a later moment is tried now, and answered with an error when that fails. */
+void stele_partition_hurry(struct stele_partition *partition);
 /** Stopping: true when nothing is under way any more, so that close may be called. */
 bool stele_partition_is_idle(const struct stele_partition *partition);
 /** Closes the log; it was clean when the state is CLOSED after it. */
@@ -219,12 +226,16 @@ enum stele_err stele_partition__state_error(const struct stele_partition *partit
 bool stele_partition__wait_turn(struct stele_op *op, void (*now)(struct stele_op *op));
 /** Wakes the parked reads that have enough, or that wait in vain. */
 void stele_partition__wake_reads(struct stele_partition *partition);
+/** Answers the produces that wait for a sync with an error: they may be there after the next start. */
+void stele_partition__refuse_acks(struct stele_partition *partition, enum stele_err err);
 /** Starts a flush, or remembers to start one when the one under way has ended. */
 void stele_partition__flush(struct stele_partition *partition);
 /** Arms the timer of flush.ms. */
 void stele_partition__arm_flush(struct stele_partition *partition);
 /** Arms the timer of unlinking. */
 void stele_partition__arm_unlink(struct stele_partition *partition);
+/** Opens a log for which there was no room or memory. */
+void stele_partition__open_again(struct stele_partition *partition);
 /** Syncs the names of a new partition. */
 void stele_partition__name(struct stele_partition *partition);
 /** Moves the high watermark to where it may be, answers the produces that are durable, wakes readers. */

@@ -33,6 +33,24 @@ static void flush_done(struct stele_job *job)
     stele_partition__job_done(partition);
 }
 
+/* What waits is tried again, but for one who stops: a stop must not wait for room. */
+static void try_later(struct stele_partition *partition, struct stele_timer *timer, enum stele_err err)
+{
+    struct stele_shard *shard = partition->shard;
+    if (shard->is_stopping)
+        stele_partition__refuse_acks(partition, err);
+    else
+        stele_shard_arm(shard, timer, stele_env_mono_ms(shard->env) + RETRY_MS);
+}
+
+void stele_partition_hurry(struct stele_partition *partition)
+{
+    if (partition->state != STELE_PARTITION_OPEN || stele_list_is_empty(&partition->acks))
+        return;
+    stele_partition__name(partition);
+    stele_partition__flush(partition);
+}
+
 void stele_partition__flush(struct stele_partition *partition)
 {
     if (partition->state != STELE_PARTITION_OPEN)
@@ -50,8 +68,8 @@ void stele_partition__flush(struct stele_partition *partition)
         partition->shard->env->ops->job(partition->shard->env, &partition->flush_job);
     } else if (stele_log_is_failed(partition->log)) {
         stele_partition_fail(partition);
-    } else { /* no memory, or a full disk under the indexes: what waits is tried again */
-        stele_shard_arm(partition->shard, &partition->flush_timer, stele_env_mono_ms(partition->shard->env) + RETRY_MS);
+    } else { /* no memory, or a full disk under the indexes */
+        try_later(partition, &partition->flush_timer, err);
     }
 }
 
@@ -106,7 +124,7 @@ static void name_done(struct stele_job *job)
         partition->is_named = true;
         stele_partition__advance(partition);
     } else if (partition->name_err == STELE_NO_SPACE || partition->name_err == STELE_NO_MEMORY) {
-        stele_shard_arm(shard, &partition->unlink_timer, stele_env_mono_ms(shard->env) + RETRY_MS);
+        try_later(partition, &partition->unlink_timer, partition->name_err);
     } else if (partition->state == STELE_PARTITION_OPEN) {
         stele_trace(shard->env, STELE_TRACE_LOG_FAILED, partition->name, "partition.metadata that could not be synced",
                     0, 0, 0);
@@ -157,6 +175,10 @@ static void unlink_fired(struct stele_timer *timer)
 {
     struct stele_partition *partition = STELE_CONTAINER_OF(timer, struct stele_partition, unlink_timer);
     struct stele_env *env = partition->shard->env;
+    if (partition->state == STELE_PARTITION_OPENING) {
+        stele_partition__open_again(partition);
+        return;
+    }
     stele_partition__name(partition); /* it borrows this timer to try again */
     if (partition->unlink_bases != NULL || partition->state != STELE_PARTITION_OPEN)
         return;

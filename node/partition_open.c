@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { OPEN_RETRY_MS = 500 };
+
 static void open_next(struct stele_shard *shard);
 
 #pragma GCC diagnostic push
@@ -43,6 +45,8 @@ static void open_home(struct stele_task *task)
 
 static void tell_opened(struct stele_partition *partition)
 {
+    partition->is_told = true;
+    partition->told_err = partition->open_error.err;
     partition->open_task.run = open_home;
     stele_shard_send(partition->shard, &partition->shard->node->shards[STELE_SHARD_CONTROL], &partition->open_task);
 }
@@ -50,9 +54,45 @@ static void tell_opened(struct stele_partition *partition)
 static void open_work(struct stele_job *job)
 {
     struct stele_partition *partition = STELE_CONTAINER_OF(job, struct stele_partition, open_job);
+    struct stele_vfs *vfs = job->env->vfs;
+    enum stele_err err = partition->is_unmade ? vfs->ops->mkdir(vfs, partition->path) : STELE_OK;
     partition->open_error.text[0] = 0;
-    partition->open_error.err =
-        stele_log_open(&partition->open, &partition->opened, &partition->report, &partition->open_error);
+    if (err == STELE_OK || err == STELE_EXISTS)
+        err = stele_log_open(&partition->open, &partition->opened, &partition->report, &partition->open_error);
+    partition->open_error.err = err;
+}
+
+/* Room or memory may be there again: the partition stays OPENING, and who asked is told what keeps it. */
+static bool try_again(struct stele_partition *partition)
+{
+    struct stele_shard *shard = partition->shard;
+    enum stele_err err = partition->open_error.err;
+    if ((err != STELE_NO_SPACE && err != STELE_NO_MEMORY) || partition->state != STELE_PARTITION_OPENING)
+        return false;
+    stele_shard_arm(shard, &partition->unlink_timer, stele_env_mono_ms(shard->env) + OPEN_RETRY_MS);
+    return true;
+}
+
+static void start_opening(struct stele_partition *partition)
+{
+    if (partition->hh.tbl == NULL && !table_add(partition->shard, partition)) {
+        (void)stele_error_set(&partition->open_error, STELE_NO_MEMORY, "memory ran out");
+        partition->shard->node->dirs[partition->dir].has_failed_log = true; /* it is not found at the end */
+        (void)try_again(partition);
+        if (!partition->is_told)
+            tell_opened(partition);
+        return;
+    }
+    partition->job_count++;
+    stele_list_push(&partition->shard->opening, &partition->opening_link);
+    open_next(partition->shard);
+}
+
+void stele_partition__open_again(struct stele_partition *partition)
+{
+    STELE_ASSERT(partition->state == STELE_PARTITION_OPENING);
+    if (!partition->shard->is_stopping && !partition->shard->is_closed)
+        start_opening(partition);
 }
 
 static void open_failed(struct stele_partition *partition)
@@ -69,8 +109,11 @@ static void open_done(struct stele_job *job)
     struct stele_partition *partition = STELE_CONTAINER_OF(job, struct stele_partition, open_job);
     struct stele_shard *shard = partition->shard;
     shard->opening_count--;
+    if (partition->open_error.err == STELE_OK && partition->state != STELE_PARTITION_OPENING)
+        (void)stele_error_set(&partition->open_error, STELE_OFFLINE, "its log directory failed meanwhile");
     if (partition->open_error.err != STELE_OK) {
-        open_failed(partition);
+        if (!try_again(partition))
+            open_failed(partition);
     } else {
         partition->log = partition->opened;
         partition->opened = NULL;
@@ -83,7 +126,8 @@ static void open_done(struct stele_job *job)
         stele_partition__arm_flush(partition);
         stele_partition__arm_unlink(partition);
     }
-    tell_opened(partition);
+    if (!partition->is_told)
+        tell_opened(partition);
     open_next(shard);
     stele_partition__job_done(partition);
 }
@@ -112,17 +156,14 @@ static void open_arrived(struct stele_task *task)
         tell_opened(partition);
         return;
     }
-    if (!table_add(shard, partition))
-        (void)stele_error_set(&partition->open_error, STELE_NO_MEMORY, "memory ran out");
     if (partition->open_error.err != STELE_OK) {
+        (void)table_add(shard, partition); /* without memory it is unknown instead of offline */
         open_failed(partition);
         tell_opened(partition);
         return;
     }
     partition->open.env = shard->env;
-    partition->job_count++;
-    stele_list_push(&shard->opening, &partition->opening_link);
-    open_next(shard);
+    start_opening(partition);
 }
 
 static enum stele_err fill(struct stele_partition *partition, const struct stele_partition_setup *setup,
@@ -139,6 +180,7 @@ static enum stele_err fill(struct stele_partition *partition, const struct stele
     partition->dir = setup->dir;
     partition->leader_epoch = setup->leader_epoch;
     partition->is_named = !setup->is_new;
+    partition->is_unmade = setup->is_unmade;
     partition->open = (struct stele_log_open){.dir = partition->path,
                                               .name = partition->name,
                                               .config = setup->config,
@@ -146,8 +188,8 @@ static enum stele_err fill(struct stele_partition *partition, const struct stele
                                               .recovery_point = setup->recovery_point,
                                               .log_start_offset = setup->log_start_offset,
                                               .high_watermark = setup->high_watermark};
-    if (setup->path[0] == 0)
-        (void)stele_error_set(&partition->open_error, STELE_OFFLINE, "its log directory is offline");
+    if (setup->why_offline != NULL)
+        (void)stele_error_set(&partition->open_error, STELE_OFFLINE, "%s", setup->why_offline);
     return STELE_OK;
 }
 
@@ -202,7 +244,7 @@ void stele_partition_free(struct stele_partition *partition)
 
 bool stele_partition_is_idle(const struct stele_partition *partition)
 {
-    return partition->job_count == 0 && stele_list_is_empty(&partition->queue);
+    return partition->job_count == 0 && stele_list_is_empty(&partition->queue) && stele_list_is_empty(&partition->acks);
 }
 
 void stele_partition_close(struct stele_partition *partition)
@@ -210,6 +252,10 @@ void stele_partition_close(struct stele_partition *partition)
     STELE_ASSERT(stele_partition_is_idle(partition));
     stele_timer_cancel(partition->shard->wheel, &partition->flush_timer);
     stele_timer_cancel(partition->shard->wheel, &partition->unlink_timer);
+    if (partition->state == STELE_PARTITION_OPENING) { /* it waited to be opened again */
+        partition->state = STELE_PARTITION_CLOSED;
+        partition->shard->node->dirs[partition->dir].has_failed_log = true;
+    }
     if (partition->state != STELE_PARTITION_OPEN)
         return;
     enum stele_err err = stele_log_close(partition->log);

@@ -130,6 +130,9 @@ static void stop_arrived(struct stele_task *task)
     shard->is_stopping = true;
     stele_timer_cancel(shard->wheel, &shard->retain_timer);
     stele_timer_cancel(shard->wheel, &shard->expire_timer);
+    struct stele_partition *partition, *next;
+    HASH_ITER(hh, shard->partitions, partition, next)
+    stele_partition_hurry(partition);
     struct stele_list *at = shard->sessions.next;
     while (at != &shard->sessions) {
         struct stele_session *session = STELE_CONTAINER_OF(at, struct stele_session, link);
