@@ -128,6 +128,21 @@ static void take(struct node_script *script, struct node_conn *conn)
     }
 }
 
+/* What memory took from single requests is given to the next ones. */
+static void probe(struct node_script *script)
+{
+    struct node_world *world = script->world;
+    world->mem.fail_at = 0;
+    node_world_pass(world, 2000);
+    struct node_conn *conn = node_world_greet(world, 1);
+    assert_non_null(conn);
+    for (int32_t i = 0; i < NODE_SCRIPT_PARTITIONS; i++) {
+        const struct node_entry *entry = node_conn_produce(conn, &script->topic_id, i);
+        assert_int_equal(entry->err, STELE_OK);
+        (void)node_world_check_partition(conn, &script->topic_id, i, false);
+    }
+}
+
 static bool all_over(const struct node_script *script)
 {
     for (int i = 0; i < NODE_SCRIPT_CONNS; i++) {
@@ -148,6 +163,13 @@ void node_script_stop(struct node_script *script)
     world->poster = NODE_WORLD_SHARDS_MAX + 1;
 }
 
+static void end_work(struct node_script *script)
+{
+    if (script->probes && script->has_topic)
+        probe(script);
+    node_script_stop(script);
+}
+
 bool node_script_step(struct node_script *script)
 {
     struct node_world *world = script->world;
@@ -163,7 +185,7 @@ bool node_script_step(struct node_script *script)
     else if (script->stage == NODE_SCRIPT_STARTS && world->is_ready)
         open_conns(script);
     else if (script->stage > NODE_SCRIPT_STARTS && script->stage < NODE_SCRIPT_STOPS && all_over(script))
-        node_script_stop(script);
+        end_work(script);
     if (has_moved) {
         script->idle_rounds = 0;
     } else {

@@ -23,6 +23,7 @@ struct node_script {
     bool has_topic;
     struct stele_uuid topic_id;
     int idle_rounds;
+    bool probes; /* before the stop: is everything served? (by then nothing fails any more) */
 };
 
 void node_script_init(struct node_script *script, struct node_world *world);

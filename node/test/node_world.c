@@ -416,6 +416,7 @@ struct node_world *node_world_new(uint64_t seed, int data_shards)
     world->poster = POSTER_TEST;
     world->disk = sim_disk_new(seed);
     sim_disk_allow_unsynced_rename(world->disk, "*partition.metadata");
+    sim_disk_allow_unsynced_rename(world->disk, "*.deleted");
     world->shard_count = data_shards + 1;
     for (int i = 0; i < world->shard_count; i++) {
         struct node_world_shard *shard = &world->shards[i];

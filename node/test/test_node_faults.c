@@ -42,11 +42,13 @@ static bool memory_fails_at(uint64_t seed, enum before before, int64_t at, int l
     struct node_world *world = world_new(seed, before);
     stele_test_mem_fail(&world->mem, at, lasting_steps > 0);
     node_script_init(&script, world);
+    script.probes = true;
+    bool has_failed = world->mem.has_failed;
     while (node_script_step(&script)) {
+        has_failed = has_failed || world->mem.has_failed;
         if (world->mem.has_failed && lasting_steps-- == 1)
             world->mem.fail_at = 0;
     }
-    bool has_failed = world->mem.has_failed;
     check_end(world);
     node_world_drop(world);
     if (seed % 3 == 1)
@@ -60,9 +62,9 @@ static void test_memory(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 6; seed++) {
-        int64_t at = 1;
+        int64_t at = 1 + (int64_t)(seed % 2);
         while (memory_fails_at(seed, (enum before)(seed % 3), at, 0))
-            at++;
+            at += seed <= 3 ? 2 : 11;
         assert_true(at > 200);
     }
 }
@@ -73,7 +75,7 @@ static void test_memory_lasting(void **state)
     for (uint64_t seed = 1; seed <= 6; seed++) {
         int64_t at = 1 + (int64_t)seed;
         while (memory_fails_at(seed, (enum before)(seed % 3), at, 1 + (int)(at % 60)))
-            at += 5;
+            at += 19;
         assert_true(at > 200);
     }
 }
@@ -105,11 +107,11 @@ static bool disk_fails_at(uint64_t seed, enum before before, int64_t at, const s
 
 static void each_disk_call(const struct sim_disk_fault *fault, uint64_t first_seed)
 {
-    for (uint64_t seed = first_seed; seed < first_seed + 3; seed++) {
-        int64_t at = 1;
+    for (uint64_t seed = first_seed; seed < first_seed + 6; seed++) {
+        int64_t at = 1 + (int64_t)(seed / 3) % 2; /* each start is disturbed by every call, in one of two orders */
         while (disk_fails_at(seed, (enum before)(seed % 3), at, fault))
-            at++;
-        assert_true(at > 100);
+            at += 2;
+        assert_true(at > 60);
     }
 }
 
@@ -124,13 +126,13 @@ static void test_disk_full(void **state)
     (void)state;
     unsigned ops = SIM_DISK_BIT(SIM_DISK_WRITE) | SIM_DISK_BIT(SIM_DISK_SYNC) | SIM_DISK_BIT(SIM_DISK_MKDIR) |
                    SIM_DISK_BIT(SIM_DISK_RENAME) | SIM_DISK_BIT(SIM_DISK_OPEN) | SIM_DISK_BIT(SIM_DISK_TRUNCATE);
-    each_disk_call(&(struct sim_disk_fault){.err = STELE_NO_SPACE, .ops = ops}, 4);
+    each_disk_call(&(struct sim_disk_fault){.err = STELE_NO_SPACE, .ops = ops}, 7);
 }
 
 static void test_disk_lasting(void **state)
 {
     (void)state;
-    each_disk_call(&(struct sim_disk_fault){.err = STELE_IO, .is_lasting = true}, 7);
+    each_disk_call(&(struct sim_disk_fault){.err = STELE_IO, .is_lasting = true}, 13);
 }
 
 int main(void)

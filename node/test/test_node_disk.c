@@ -1,0 +1,400 @@
+/* Disks that fill up, fail and come back; what the rounds write and delete. */
+#include "node/test/node_world.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { SEEDS = 8 };
+
+static bool exists(struct node_world *world, const char *path)
+{
+    struct stele_stat stat;
+    struct stele_vfs *vfs = sim_disk_vfs(world->disk);
+    return vfs->ops->stat(vfs, path, &stat) == STELE_OK;
+}
+
+static bool file_has(struct node_world *world, const char *path, const char *text)
+{
+    uint8_t *bytes = NULL;
+    size_t count = 0;
+    if (stele_vfs_read_whole(sim_disk_vfs(world->disk), &world->own.mem, STELE_MEM_TOOL, path, 10000, &bytes, &count) !=
+        STELE_OK)
+        return false;
+    bool has = strstr((const char *)bytes, text) != NULL;
+    stele_mem_free(&world->own.mem, bytes);
+    return has;
+}
+
+static struct node_world *world_with_topic(uint64_t seed, const char *dirs, struct stele_uuid *out_topic_id)
+{
+    struct node_world *world = node_world_new(seed, 1 + (int)(seed % 3));
+    node_world_set(world, "log.dirs", dirs);
+    node_world_start(world);
+    struct node_conn *conn = node_world_greet(world, 1);
+    assert_int_equal(node_conn_create_topic(conn, "t", 2, out_topic_id), STELE_OK);
+    return world;
+}
+
+/* A full disk, or one down to its reserve: produces are refused with an error that is worth another try and says what
+ * to do; reads go on; with room the node goes on by itself. */
+static void test_full(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 2 * SEEDS; seed++) {
+        struct stele_uuid topic_id;
+        bool has_reserve = seed % 2 == 0;
+        struct node_world *world = node_world_new(seed, 1 + (int)(seed % 3));
+        node_world_set(world, "log.dirs", "a");
+        if (has_reserve)
+            node_world_set(world, "log.dir.reserve.bytes", "500000");
+        node_world_start(world);
+        struct node_conn *conn = node_world_greet(world, 1);
+        assert_int_equal(node_conn_create_topic(conn, "t", 2, &topic_id), STELE_OK);
+        int64_t used = sim_disk_used_bytes(world->disk);
+        sim_disk_set_quota(world->disk, used + 700000);
+        struct node_answer answer;
+        struct node_entry *entry = NULL;
+        int count = 0;
+        do {
+            (void)node_conn_put(conn, &topic_id, count % 2, &(struct node_shape){.value_bytes = 50000, .acks = 1});
+            node_conn_take(conn, &answer);
+            entry = node_world_enter(world, conn, &answer);
+            node_world_pass(world, 400);
+            assert_true(++count < 100);
+        } while (entry->err == STELE_OK);
+        assert_true(count > (has_reserve ? 2 : 6));
+        assert_int_equal(stele_err_class(entry->err), STELE_CLASS_RETRIABLE);
+        assert_non_null(strstr(entry->message, "log.dir.reserve.bytes"));
+        if (has_reserve)
+            assert_true(sim_disk_used_bytes(world->disk) < used + 300000);
+        for (int32_t i = 0; i < 2; i++)
+            (void)node_world_check_partition(conn, &topic_id, i, false);
+        node_world_pass(world, 20000);
+        (void)node_conn_put(conn, &topic_id, 0, &(struct node_shape){.value_bytes = 90000, .acks = 1});
+        node_conn_take(conn, &answer);
+        assert_int_not_equal(node_world_enter(world, conn, &answer)->err, STELE_OK);
+        sim_disk_set_quota(world->disk, used + 5000000);
+        node_world_pass(world, 3000);
+        for (int32_t i = 0; i < 2; i++) {
+            assert_int_equal(node_conn_produce(conn, &topic_id, i)->err, STELE_OK);
+            (void)node_world_check_partition(conn, &topic_id, i, false);
+        }
+        assert_ok(node_world_stop(world));
+        node_world_start(world);
+        conn = node_world_greet(world, 1);
+        for (int32_t i = 0; i < 2; i++)
+            (void)node_world_check_partition(conn, &topic_id, i, false);
+        node_world_free(world);
+    }
+}
+
+/* Without room a topic is not created by half: it is refused, or its partitions come up when there is room. */
+static void test_full_create(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 60; seed++) {
+        struct stele_uuid topic_id;
+        struct node_world *world = node_world_new(seed, 2);
+        node_world_set(world, "log.dirs", "a");
+        node_world_start(world);
+        struct node_conn *conn = node_world_greet(world, 1);
+        sim_disk_set_quota(world->disk, sim_disk_used_bytes(world->disk) + (int64_t)seed * 100);
+        enum stele_err err = node_conn_create_topic(conn, "t", 3, &topic_id);
+        sim_disk_set_quota(world->disk, -1);
+        node_world_pass(world, 5000);
+        if (err != STELE_OK) {
+            assert_int_equal(stele_err_class(err), STELE_CLASS_RETRIABLE);
+            err = node_conn_create_topic(conn, "t", 3, &topic_id);
+            if (err == STELE_TOPIC_ALREADY_EXISTS) {
+                struct node_answer answer;
+                struct stele_request request = {.header.api = STELE_API_METADATA,
+                                                .body.metadata = {.all_topics = true}};
+                (void)node_conn_send(conn, &request, NULL, 0);
+                node_conn_take(conn, &answer);
+                topic_id = answer.response.body.metadata.topics[0].topic_id;
+            } else {
+                assert_int_equal(err, STELE_OK);
+            }
+        }
+        for (int32_t i = 0; i < 3; i++)
+            assert_int_equal(node_conn_produce(conn, &topic_id, i)->err, STELE_OK);
+        assert_ok(node_world_stop(world));
+        node_world_free(world);
+    }
+}
+
+/* A sync that fails takes its partition offline: what waits for it is answered, parked readers are woken, others go on,
+ * and the next start has what was acknowledged. */
+static void test_failed_sync(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 3 * SEEDS; seed++) {
+        struct stele_uuid topic_id;
+        struct node_answer answer;
+        struct node_world *world = node_world_new(seed, 1 + (int)(seed % 3));
+        node_world_set(world, "log.dirs", "a");
+        node_world_set(world, "log.flush.before.ack", "true");
+        node_world_start(world);
+        struct node_conn *conn = node_world_greet(world, 1), *reader = node_world_greet(world, 1);
+        assert_int_equal(node_conn_create_topic(conn, "t", 2, &topic_id), STELE_OK);
+        for (int i = 0; i < 4; i++)
+            assert_int_equal(node_conn_produce(conn, &topic_id, i % 2)->err, STELE_OK);
+        struct stele_fetch_partition part = node_fetch_at(&topic_id, 1, 2);
+        struct stele_fetch_request fetch = {
+            .max_wait_ms = 60000, .min_bytes = 1, .max_bytes = 1 << 20, .partitions = &part, .partition_count = 1};
+        node_conn_send_fetch(reader, &fetch);
+        node_world_run(world);
+        sim_disk_break(world->disk, "*a/t-1/*.log", SIM_DISK_BIT(SIM_DISK_SYNC),
+                       seed % 2 == 0 ? STELE_IO : STELE_NO_SPACE, 0);
+        for (int i = 0; i < 10; i++)
+            (void)node_conn_put(conn, &topic_id, i % 2, &(struct node_shape){.acks = -1});
+        for (int i = 0; i < 10; i++) {
+            node_conn_take(conn, &answer);
+            const struct node_entry *entry = node_world_enter(world, conn, &answer);
+            assert_int_equal(entry->err, i % 2 == 0 ? STELE_OK : STELE_KAFKA_STORAGE_ERROR);
+        }
+        node_conn_take(reader, &answer);
+        assert_int_equal(answer.response.body.fetch.results[0].err, STELE_KAFKA_STORAGE_ERROR);
+        node_conn_send_list(conn, &topic_id, 1, STELE_TIME_LATEST);
+        node_conn_take(conn, &answer);
+        assert_int_equal(answer.response.body.list_offsets.results[0].err, STELE_KAFKA_STORAGE_ERROR);
+        node_world_pass(world, 70000);
+        assert_int_equal(node_conn_produce(conn, &topic_id, 0)->err, STELE_OK);
+        assert_false(world->is_fatal);
+        assert_ok(node_world_stop(world));
+        assert_false(exists(world, "a/.kafka_cleanshutdown"));
+        sim_disk_heal(world->disk);
+        if (seed % 3 > 0)
+            sim_disk_crash(world->disk, seed % 3 == 1 ? SIM_DISK_KILL : SIM_DISK_ADVERSARIAL);
+        node_world_start(world);
+        conn = node_world_greet(world, 1);
+        for (int32_t i = 0; i < 2; i++) {
+            (void)node_world_check_partition(conn, &topic_id, i, true);
+            assert_int_equal(node_conn_produce(conn, &topic_id, i)->err, STELE_OK);
+        }
+        node_world_free(world);
+    }
+}
+
+/* A directory that takes no checkpoints any more is offline with all its partitions, and the waiting are told. The
+ * first directory holds the metadata log: without it the node ends. */
+static void test_failed_dir(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 2 * SEEDS; seed++) {
+        struct stele_uuid topic_id;
+        struct node_answer answer;
+        bool is_first = seed % 2 == 0;
+        struct node_world *world = world_with_topic(seed, "a,b", &topic_id);
+        struct node_conn *conn = node_world_greet(world, 1), *reader = node_world_greet(world, 1);
+        int32_t in_b = exists(world, "b/t-0") ? 0 : 1;
+        for (int i = 0; i < 4; i++)
+            assert_int_equal(node_conn_produce(conn, &topic_id, i % 2)->err, STELE_OK);
+        struct stele_fetch_partition part = node_fetch_at(&topic_id, in_b, 2);
+        struct stele_fetch_request fetch = {
+            .max_wait_ms = 60000, .min_bytes = 1, .max_bytes = 1 << 20, .partitions = &part, .partition_count = 1};
+        node_conn_send_fetch(reader, &fetch);
+        node_world_run(world);
+        sim_disk_break(world->disk, is_first ? "*a/*checkpoint*" : "*b/*checkpoint*", 0, STELE_IO, 0);
+        node_world_pass(world, 6000);
+        if (is_first) {
+            assert_true(world->is_fatal);
+            assert_int_equal(world->exit_code, STELE_EXIT_STORAGE);
+            node_world_crash(world, SIM_DISK_KILL);
+        } else {
+            node_conn_take(reader, &answer);
+            assert_int_equal(answer.response.body.fetch.results[0].err, STELE_KAFKA_STORAGE_ERROR);
+            assert_int_equal(node_conn_produce(conn, &topic_id, in_b)->err, STELE_KAFKA_STORAGE_ERROR);
+            assert_int_equal(node_conn_produce(conn, &topic_id, 1 - in_b)->err, STELE_OK);
+            if (seed % 4 == 1) {
+                assert_ok(node_world_stop(world));
+                assert_true(exists(world, "a/.kafka_cleanshutdown"));
+                assert_false(exists(world, "b/.kafka_cleanshutdown"));
+            } else { /* in the middle of the telling, too */
+                assert_int_equal(node_conn_produce(conn, &topic_id, 1 - in_b)->err, STELE_OK);
+                node_world_crash(world, SIM_DISK_KILL);
+            }
+        }
+        sim_disk_heal(world->disk);
+        node_world_start(world);
+        conn = node_world_greet(world, 1);
+        for (int32_t i = 0; i < 2; i++) {
+            (void)node_world_check_partition(conn, &topic_id, i, false);
+            assert_int_equal(node_conn_produce(conn, &topic_id, i)->err, STELE_OK);
+        }
+        node_world_free(world);
+    }
+}
+
+/* Dropped at any moment after a directory failed. */
+static void test_failed_dir_crash(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed < 120; seed++) {
+        struct stele_uuid topic_id;
+        struct node_world *world = world_with_topic(3 + 3 * seed, "a,b,c", &topic_id);
+        struct node_conn *conn = node_world_greet(world, 1);
+        assert_int_equal(node_conn_produce(conn, &topic_id, 0)->err, STELE_OK);
+        assert_int_equal(node_conn_produce(conn, &topic_id, 1)->err, STELE_OK);
+        sim_disk_break(world->disk, "*b/*checkpoint*", 0, STELE_IO, 0);
+        sim_disk_break(world->disk, "*c/*checkpoint*", 0, STELE_IO, 0);
+        world->holds_jobs = true;
+        node_world_pass(world, 6000);
+        world->holds_jobs = false;
+        for (uint64_t i = 0; i < seed % 12; i++)
+            (void)node_world_step(world);
+        node_world_free(world);
+    }
+}
+
+/* The metadata log that cannot be written ends the node: a create that was not answered OK may have happened, one that
+ * was is there at the next start. */
+static void test_failed_metadata(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < SEEDS; seed++) {
+        struct stele_uuid topic_id;
+        struct node_world *world = world_with_topic(seed, "a", &topic_id);
+        struct node_conn *conn = node_world_greet(world, 1);
+        sim_disk_break(world->disk, "*__cluster_metadata-0/*.log",
+                       SIM_DISK_BIT(seed % 2 == 0 ? SIM_DISK_SYNC : SIM_DISK_WRITE), STELE_IO, 0);
+        node_conn_send_create(conn, "u", 1, NULL, 0);
+        node_conn_send_create(conn, "v", 1, NULL, 0);
+        node_world_run(world);
+        assert_true(world->is_fatal);
+        assert_int_equal(world->exit_code, STELE_EXIT_STORAGE);
+        assert_non_null(strstr(world->fatal_error.text, "__cluster_metadata"));
+        node_world_crash(world, SIM_DISK_ADVERSARIAL);
+        sim_disk_heal(world->disk);
+        node_world_start(world);
+        conn = node_world_greet(world, 1);
+        assert_int_equal(node_conn_produce(conn, &topic_id, 0)->err, STELE_OK);
+        node_world_free(world);
+    }
+}
+
+/* The names of a new partition: an error takes it offline; a full disk keeps the answers back until there is room, or
+ * until the node stops. */
+static void test_names(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 4 * SEEDS; seed++) {
+        struct stele_uuid topic_id;
+        struct node_answer answer;
+        bool is_full = seed % 2 == 0, stops = seed % 4 == 0;
+        struct node_world *world = node_world_new(seed, 1 + (int)(seed % 3));
+        node_world_set(world, "log.dirs", "a");
+        if (seed % 3 == 0)
+            node_world_set(world, "log.flush.before.ack", "true");
+        node_world_start(world);
+        struct node_conn *conn = node_world_greet(world, 1);
+        sim_disk_break(world->disk, "*a/t-0/partition.metadata*", SIM_DISK_BIT(SIM_DISK_SYNC),
+                       is_full ? STELE_NO_SPACE : STELE_IO, 0);
+        assert_int_equal(node_conn_create_topic(conn, "t", 2, &topic_id), STELE_OK);
+        for (int i = 0; i < 4; i++)
+            (void)node_conn_put(conn, &topic_id, 1 - i % 2, &(struct node_shape){.acks = 1});
+        node_world_pass(world, 6000);
+        assert_true(node_conn_poll(conn, &answer));
+        assert_int_equal(node_world_enter(world, conn, &answer)->err, STELE_OK);
+        if (is_full) {
+            assert_false(node_conn_poll(conn, &answer));
+            if (stops) { /* answered with an error, or closed; the log has them or not */
+                if (seed % 8 == 0)
+                    node_conn_drop(conn);
+                assert_ok(node_world_stop(world));
+                assert_false(exists(world, "a/.kafka_cleanshutdown"));
+                sim_disk_heal(world->disk);
+            } else {
+                sim_disk_heal(world->disk);
+                node_world_pass(world, 200);
+                for (int i = 1; i < 4; i++) {
+                    assert_true(node_conn_poll(conn, &answer));
+                    assert_int_equal(node_world_enter(world, conn, &answer)->err, STELE_OK);
+                }
+                node_world_crash(world, seed % 3 == 0 ? SIM_DISK_ADVERSARIAL : SIM_DISK_KILL);
+            }
+        } else {
+            for (int i = 1; i < 4; i++) {
+                assert_true(node_conn_poll(conn, &answer));
+                assert_int_equal(node_world_enter(world, conn, &answer)->err,
+                                 i % 2 == 0 ? STELE_OK : STELE_KAFKA_STORAGE_ERROR);
+            }
+            assert_ok(node_world_stop(world));
+            sim_disk_heal(world->disk);
+        }
+        node_world_start(world);
+        conn = node_world_greet(world, 1);
+        for (int32_t i = 0; i < 2; i++) {
+            (void)node_world_check_partition(conn, &topic_id, i, seed % 3 == 0);
+            assert_int_equal(node_conn_produce(conn, &topic_id, i)->err, STELE_OK);
+        }
+        node_world_free(world);
+    }
+}
+
+/* The checkpoints of a round: recovery points as far as was synced, no high watermark above them, start offsets where
+ * retention moved them. Segments that retention took are renamed and, after their time, gone. */
+static void test_rounds(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < SEEDS; seed++) {
+        struct stele_uuid topic_id;
+        struct node_world *world = node_world_new(seed, 1 + (int)(seed % 3));
+        node_world_set(world, "log.dirs", "a");
+        node_world_set(world, "log.segment.bytes", "20000");
+        node_world_set(world, "log.retention.bytes", "30000");
+        node_world_set(world, "log.retention.check.interval.ms", "20000");
+        node_world_set(world, "log.segment.delete.delay.ms", "5000");
+        node_world_start(world);
+        struct node_conn *conn = node_world_greet(world, 1);
+        struct node_answer answer;
+        assert_int_equal(node_conn_create_topic(conn, "t", 2, &topic_id), STELE_OK);
+        for (int i = 0; i < 10; i++) {
+            (void)node_conn_put(conn, &topic_id, 0, &(struct node_shape){.value_bytes = 9000, .acks = 1});
+            node_conn_take(conn, &answer);
+            assert_int_equal(node_world_enter(world, conn, &answer)->err, STELE_OK);
+        }
+        node_world_pass(world, 6000);
+        assert_true(file_has(world, "a/recovery-point-offset-checkpoint", "0\n3\n__cluster_metadata 0 "));
+        assert_true(file_has(world, "a/recovery-point-offset-checkpoint", "\nt 0 "));
+        assert_true(file_has(world, "a/recovery-point-offset-checkpoint", "\nt 1 0\n"));
+        assert_true(exists(world, "a/t-0/00000000000000000000.log"));
+        node_world_pass(world, 15000);
+        assert_false(exists(world, "a/t-0/00000000000000000000.log"));
+        assert_true(exists(world, "a/t-0/00000000000000000000.log.deleted"));
+        node_conn_send_list(conn, &topic_id, 0, STELE_TIME_EARLIEST);
+        node_conn_take(conn, &answer);
+        int64_t start = answer.response.body.list_offsets.results[0].offset;
+        assert_true(start > 0);
+        node_world_pass(world, 6000);
+        assert_false(exists(world, "a/t-0/00000000000000000000.log.deleted"));
+        assert_ok(node_world_stop(world));
+        char line[32];
+        (void)snprintf(line, sizeof(line), "t 0 10\n");
+        assert_true(file_has(world, "a/recovery-point-offset-checkpoint", line));
+        assert_true(file_has(world, "a/replication-offset-checkpoint", line));
+        node_world_start(world);
+        conn = node_world_greet(world, 1);
+        node_conn_send_list(conn, &topic_id, 0, STELE_TIME_EARLIEST);
+        node_conn_take(conn, &answer);
+        assert_int_equal(answer.response.body.list_offsets.results[0].offset, start);
+        assert_int_equal(node_conn_produce(conn, &topic_id, 0)->offset, 10);
+        assert_ok(node_world_stop(world));
+        node_world_free(world);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_full),
+        cmocka_unit_test(test_full_create),
+        cmocka_unit_test(test_failed_sync),
+        cmocka_unit_test(test_failed_dir),
+        cmocka_unit_test(test_failed_dir_crash),
+        cmocka_unit_test(test_failed_metadata),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_rounds),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
