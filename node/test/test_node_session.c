@@ -249,7 +249,7 @@ static void test_slow_reader(void **state)
         node_world_run(world);
         assert_true(slow->is_paused);
         /* 8 MiB and the answers to what was read before */
-        assert_true(slow->queued_bytes < (seed < 2 ? 32 : 11) << 20);
+        assert_true(slow->queued_bytes < (size_t)(seed < 2 ? 32 : 11) << 20);
         assert_true(world->mem.mem.total_bytes - memory < 12 << 20);
         assert_int_equal(node_conn_produce(conn, &topic_id, 1)->err, STELE_OK);
         slow->is_deaf = false;
