@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what is missing on a Debian machine:  deps.sh build|test
-# build: what compiling and running needs. test: sanitizers, clang, and a Java runtime with Maven for Kafka's own tools.
+# build: what compiling and running needs. test: sanitizers, clang, and a JDK with Maven for Kafka's own tools.
 set -euo pipefail
 
 build=(gcc make cmake ninja-build pkg-config libevent-dev protobuf-c-compiler libprotobuf-c-dev libcmocka-dev libisal-dev
@@ -10,7 +10,7 @@ test=(clang clang-format libclang-rt-14-dev binutils tar)
 want=("${build[@]}")
 if [ "${1:-build}" = test ]; then
     want+=("${test[@]}")
-    command -v java >/dev/null || want+=(openjdk-17-jdk-headless)
+    command -v javac >/dev/null || want+=(openjdk-17-jdk-headless)
     command -v mvn >/dev/null || want+=(maven)
 fi
 
