@@ -439,10 +439,12 @@ static void expire_calls(struct stele_link *link, int64_t now_ms)
 static int64_t link_deadline(const struct stele_link *link)
 {
     int64_t deadline = INT64_MAX;
+    bool is_front = true; /* a oneway call behind one that waits is done after that one, not sooner */
     for (const struct stele_list *at = link->calls.next; at != &link->calls; at = at->next) {
         const struct stele_call *call =
             (const struct stele_call *)(const void *)((const char *)at - offsetof(struct stele_call, link));
-        deadline = stele_min_i64(deadline, call->is_sent && call->is_oneway ? 0 : call->deadline_ms);
+        is_front = is_front && call->is_sent && call->is_oneway;
+        deadline = stele_min_i64(deadline, is_front ? 0 : call->deadline_ms);
     }
     if (link->conn == NULL && !stele_list_is_empty(&link->calls))
         deadline = stele_min_i64(deadline, link->backoff.at_ms);

@@ -215,6 +215,34 @@ static void test_acks_0(void **state)
     stele_client_free(client);
 }
 
+/* What needs no answer, behind a request that waits for one, does not make the client spin until that comes. */
+static void test_acks_0_behind(void **state)
+{
+    struct world *world = *state;
+    const struct stele_setting without[] = {{"acks", "0"}, {"linger.ms", "0"}, {NULL, NULL}};
+    const struct stele_setting with[] = {{"linger.ms", "0"}, {NULL, NULL}};
+    struct stele_client *client = peer_client(&world->peer, NULL);
+    struct told others = {.count = 0};
+    struct stele_producer *asking = new_producer(world, client, with);
+    struct stele_producer *telling = stele_producer_new(client, "t", without, delivered, &others, NULL);
+    assert_non_null(telling);
+    send_some(client, asking, 0, 0, 1);
+    assert_int_equal(stele_producer_flush(asking, 1000).code, 0); /* the connection is up */
+    world->peer.is_mute = true;
+    send_some(client, asking, 0, 1, 2);
+    (void)stele_client_poll(client, 0);
+    send_some(client, telling, 0, 0, 1);
+    int polls = 0;
+    for (int64_t until = stele_client__now_ms(client) + 1000; stele_client__now_ms(client) < until; polls++) {
+        assert_true(polls < 100);
+        (void)stele_client_poll(client, 100);
+    }
+    assert_int_equal(world->told.count, 1);
+    stele_producer_free(telling);
+    stele_producer_free(asking);
+    stele_client_free(client);
+}
+
 /* A batch that the topic finds too large is halved until it fits; order and tags stay. */
 static void test_split(void **state)
 {
@@ -426,6 +454,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_sticky, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_linger, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_acks_0, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_acks_0_behind, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_split, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_too_large, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_fatal, set_up, tear_down),
