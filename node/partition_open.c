@@ -51,6 +51,16 @@ static void tell_opened(struct stele_partition *partition)
     stele_shard_send(partition->shard, &partition->shard->node->shards[STELE_SHARD_CONTROL], &partition->open_task);
 }
 
+/* Where only what is synced is visible, what was visible before a crash is so again from the first moment on. Short
+ * memory or space is no failure: the first flush comes later then. */
+static enum stele_err sync_opened(struct stele_log *log)
+{
+    if (!stele_log_config(log)->flush_before_ack || stele_log_recovery_point(log) >= stele_log_end_offset(log))
+        return STELE_OK;
+    enum stele_err err = stele_log_flush(log);
+    return stele_log_is_failed(log) ? err : STELE_OK;
+}
+
 static void open_work(struct stele_job *job)
 {
     struct stele_partition *partition = STELE_CONTAINER_OF(job, struct stele_partition, open_job);
@@ -59,6 +69,8 @@ static void open_work(struct stele_job *job)
     partition->open_error.text[0] = 0;
     if (err == STELE_OK || err == STELE_EXISTS)
         err = stele_log_open(&partition->open, &partition->opened, &partition->report, &partition->open_error);
+    if (err == STELE_OK)
+        err = sync_opened(partition->opened);
     partition->open_error.err = err;
 }
 

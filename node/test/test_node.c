@@ -91,6 +91,39 @@ static void log_down(uint64_t seed)
     node_world_free(world);
 }
 
+/* Where only what is synced is visible, a node that was killed shows what it showed before from its first answer on. */
+static void visible_at_once(uint64_t seed)
+{
+    struct node_world *world = node_world_new(seed, 1);
+    struct node_answer answer;
+    struct stele_uuid topic_id;
+    node_world_set(world, "log.flush.before.ack", "true");
+    node_world_start(world);
+    struct node_conn *conn = node_world_greet(world, 1);
+    assert_ok(node_conn_create_topic(conn, "t", 1, &topic_id));
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(node_conn_produce(conn, &topic_id, 0)->durability, STELE_DURABILITY_SYNCED);
+    node_world_crash(world, SIM_DISK_KILL);
+    assert_ok(node_world_begin(world));
+    while (!world->is_ready)
+        assert_true(node_world_step(world));
+    world->holds_jobs = true; /* no sync comes to its help */
+    conn = node_world_greet(world, 1);
+    node_conn_send_list(conn, &topic_id, 0, STELE_TIME_LATEST);
+    node_conn_take(conn, &answer);
+    assert_int_equal(answer.response.body.list_offsets.results[0].offset, 3);
+    world->holds_jobs = false;
+    assert_ok(node_world_stop(world));
+    node_world_free(world);
+}
+
+static void test_visible_at_once(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++)
+        visible_at_once(seed);
+}
+
 /* Acknowledged with flush.before.ack means on the disk: a loss of power keeps it, also when the node was killed in
  * between, so that the names of a young partition were seen at a start but never synced. */
 static void flush_before_ack(uint64_t seed)
@@ -157,6 +190,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_directory_down),
         cmocka_unit_test(test_log_down),
+        cmocka_unit_test(test_visible_at_once),
         cmocka_unit_test(test_flush_before_ack),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
