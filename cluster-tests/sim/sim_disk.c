@@ -64,6 +64,7 @@ static struct stele_file *file_new(struct sim_disk *disk, struct sim_node *node,
     file->run = disk->run;
     file->is_writable = is_writable;
     memcpy(file->path, path, bytes);
+    stele_list_push(&disk->files, &file->link);
     disk->open_files++;
     return &file->file;
 }
@@ -98,6 +99,7 @@ static void sim_close(struct stele_file *handle)
     if (file->is_lock && file->run == disk->run)
         file->node->is_locked = false;
     sim_node_unref(&disk->names, file->node);
+    stele_list_remove(&file->link);
     disk->open_files--;
     free(file);
 }
@@ -312,18 +314,22 @@ static enum stele_err sim_map(struct stele_file *handle, size_t bytes, const uin
         return err;
     if (bytes == 0 || is_bad(sim_disk_of(handle->vfs), file, 0, (int64_t)bytes))
         return STELE_IO;
-    uint8_t *map = sim_alloc(bytes);
-    (void)sim_image_read(&file->node->image, map, bytes, 0);
-    sim_disk_of(handle->vfs)->open_maps++;
-    *out_bytes = map;
+    struct sim_disk *disk = sim_disk_of(handle->vfs);
+    struct sim_map *map = sim_alloc(sizeof(*map) + bytes);
+    (void)sim_image_read(&file->node->image, map->bytes, bytes, 0);
+    stele_list_push(&disk->maps, &map->link);
+    disk->open_maps++;
+    *out_bytes = map->bytes;
     return STELE_OK;
 }
 
 static void sim_unmap(struct stele_vfs *vfs, const uint8_t *bytes, size_t count)
 {
+    struct sim_map *map = (struct sim_map *)(uintptr_t)(bytes - offsetof(struct sim_map, bytes));
     (void)count;
+    stele_list_remove(&map->link);
     sim_disk_of(vfs)->open_maps--;
-    free((void *)(uintptr_t)bytes);
+    free(map);
 }
 
 static int sim_descriptor(struct stele_file *file)

@@ -111,6 +111,8 @@ struct sim_disk *sim_disk_copy(struct sim_disk *disk);
 void sim_disk_free(struct sim_disk *disk);
 /** Open files, locks and maps. */
 int64_t sim_disk_in_use(const struct sim_disk *disk);
+/** Gives back what a program that is gone left open: its handles are not to be touched any more. */
+void sim_disk_abandon(struct sim_disk *disk);
 struct stele_vfs *sim_disk_vfs(struct sim_disk *disk);
 void sim_disk_set_hooks(struct sim_disk *disk, const struct sim_disk_hooks *hooks);
 /** Starts the random choices anew. */

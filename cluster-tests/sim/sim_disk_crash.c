@@ -18,6 +18,8 @@ struct sim_disk *sim_disk_new(uint64_t seed)
     disk->vfs.ops = &sim_disk_ops;
     disk->quota_bytes = -1;
     disk->struck_op = SIM_DISK_OP_COUNT;
+    stele_list_init(&disk->files);
+    stele_list_init(&disk->maps);
     sim_names_init(&disk->names, 0);
     sim_disk_seed(disk, seed);
     return disk;
@@ -28,6 +30,8 @@ struct sim_disk *sim_disk_copy(struct sim_disk *disk)
     struct sim_disk *copy = sim_alloc(sizeof(*copy));
     *copy = *disk;
     copy->open_files = copy->open_maps = 0;
+    stele_list_init(&copy->files);
+    stele_list_init(&copy->maps);
     copy->rule_count = copy->renames_allowed_count = copy->reads_allowed_count = 0;
     for (int i = 0; i < disk->rule_count; i++)
         sim_disk_break(copy, disk->rules[i].pattern, disk->rules[i].ops, disk->rules[i].err, disk->rules[i].delay_us);
@@ -55,6 +59,15 @@ void sim_disk_free(struct sim_disk *disk)
 int64_t sim_disk_in_use(const struct sim_disk *disk)
 {
     return disk->open_files + disk->open_maps;
+}
+
+void sim_disk_abandon(struct sim_disk *disk)
+{
+    const struct stele_vfs_ops *ops = disk->vfs.ops;
+    while (!stele_list_is_empty(&disk->maps))
+        ops->unmap(&disk->vfs, STELE_CONTAINER_OF(disk->maps.next, struct sim_map, link)->bytes, 0);
+    while (!stele_list_is_empty(&disk->files))
+        ops->close(&STELE_CONTAINER_OF(disk->files.next, struct sim_file, link)->file);
 }
 
 struct stele_vfs *sim_disk_vfs(struct sim_disk *disk)

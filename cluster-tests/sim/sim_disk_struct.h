@@ -24,6 +24,7 @@ struct sim_disk {
     int64_t run;        /* counts crashes; files of an earlier run fail */
     int64_t open_files; /* and locks */
     int64_t open_maps;
+    struct stele_list files, maps; /* those */
     bool is_stopped;
     /* the armed fault */
     struct sim_disk_fault fault;
@@ -45,10 +46,16 @@ struct sim_disk {
 
 struct sim_file {
     struct stele_file file;
+    struct stele_list link;
     struct sim_node *node;
     int64_t run;
     bool is_writable, is_lock;
     char path[]; /* as opened */
+};
+
+struct sim_map {
+    struct stele_list link;
+    uint8_t bytes[];
 };
 
 struct sim_disk *sim_disk_of(struct stele_vfs *vfs);
