@@ -67,7 +67,7 @@ static void print_topic(void *arg, const struct stele_topic_info *info)
 
 int stele_cmd_topic(const struct stele_cli *cli, int argc, char **argv)
 {
-    if (argc > 1 && strcmp(argv[1], "--help") == 0) {
+    if (argc > 1 && strcmp(argv[argc - 1], "--help") == 0) {
         fputs(usage, stdout);
         return STELE_CLI_DONE;
     }
