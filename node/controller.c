@@ -191,9 +191,8 @@ static enum stele_err topic_config(struct stele_controller *control, const struc
 {
     struct stele_settings *settings = NULL;
     struct stele_error error;
-    enum stele_err err =
-        stele_settings_overlay(control->node->settings, (const char *const *)topic->setting_names,
-                               (const char *const *)topic->setting_values, topic->setting_count, &settings, &error);
+    enum stele_err err = stele_settings_overlay(control->node->settings, topic->settings.names, topic->settings.values,
+                                                topic->settings.count, &settings, &error);
     if (err != STELE_OK) {
         stele_trace(control->shard->env, STELE_TRACE_LOG_FAILED, topic->name, error.text, 0, 0, 0);
         return err;

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PARTITIONS_MAX = 10000, SCOPE_TOPIC = 2 };
+enum { PARTITIONS_MAX = 10000 };
 
 struct create {
     struct stele_task task;
@@ -198,7 +198,7 @@ static bool make_records(struct create *create)
     records[at++].u.topic.topic_id = create->topic_id;
     for (size_t i = 0; i < request->setting_count; i++, at++) {
         records[at].kind = STELE_METADATA_SETTING;
-        records[at].u.setting.scope = SCOPE_TOPIC;
+        records[at].u.setting.scope = STELE_SUBJECT_TOPIC;
         records[at].u.setting.subject = create->name;
         records[at].u.setting.name = request->settings[i].name;
         records[at].u.setting.value = request->settings[i].value;

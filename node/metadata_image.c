@@ -38,6 +38,13 @@ static bool tables_add(struct stele_image *image, struct stele_image_topic *topi
     return false;
 }
 
+static void tables_remove(struct stele_image *image, struct stele_image_topic *topic)
+{
+    struct stele_mem *uthash_mem = image->mem;
+    HASH_DELETE(by_name, image->by_name, topic);
+    HASH_DELETE(by_id, image->by_id, topic);
+}
+
 static void tables_clear(struct stele_image *image)
 {
     struct stele_mem *uthash_mem = image->mem;
@@ -55,20 +62,38 @@ int stele_image_topic_count(const struct stele_image *image)
 void stele_image_init(struct stele_image *image, struct stele_mem *mem)
 {
     *image = (struct stele_image){.mem = mem};
+    stele_list_init(&image->removed);
+    stele_list_init(&image->changes);
+    stele_list_init(&image->past);
+    stele_image__settings_init(&image->cluster);
 }
 
-static void topic_free(struct stele_mem *mem, struct stele_image_topic *topic)
+struct stele_image_removed *stele_image_removed_of(const struct stele_image *image, const struct stele_uuid *topic_id,
+                                                   const char *name)
 {
+    for (struct stele_list *at = image->removed.prev; at != &image->removed; at = at->prev) {
+        struct stele_image_removed *removed = STELE_CONTAINER_OF(at, struct stele_image_removed, link);
+        if (topic_id != NULL ? stele_uuid_equal(&removed->topic_id, topic_id) : strcmp(removed->name, name) == 0)
+            return removed;
+    }
+    return NULL;
+}
+
+void stele_image_forget_removed(struct stele_image *image, struct stele_image_removed *removed)
+{
+    stele_list_remove(&removed->link);
+    stele_mem_free(image->mem, removed->name);
+    stele_mem_free(image->mem, removed);
+}
+
+static void topic_free(struct stele_image *image, struct stele_image_topic *topic)
+{
+    struct stele_mem *mem = image->mem;
     for (int32_t i = 0; i < topic->partition_count; i++) {
         stele_mem_free(mem, topic->partitions[i].replicas);
         stele_mem_free(mem, topic->partitions[i].isr);
     }
-    for (int i = 0; i < topic->setting_count; i++) {
-        stele_mem_free(mem, topic->setting_names[i]);
-        stele_mem_free(mem, topic->setting_values[i]);
-    }
-    stele_mem_free(mem, topic->setting_names);
-    stele_mem_free(mem, topic->setting_values);
+    stele_image__settings_drop(image, &topic->settings);
     stele_mem_free(mem, topic->partitions);
     stele_mem_free(mem, topic->name);
     stele_mem_free(mem, topic);
@@ -80,10 +105,20 @@ void stele_image_deinit(struct stele_image *image)
     tables_clear(image);
     for (; topic != NULL; topic = next) {
         next = topic->by_name.next; /* the elements keep their links when a table is cleared */
-        topic_free(image->mem, topic);
+        topic_free(image, topic);
     }
+    while (!stele_list_is_empty(&image->removed))
+        stele_image_forget_removed(image, STELE_CONTAINER_OF(image->removed.next, struct stele_image_removed, link));
+    while (image->nodes != NULL) {
+        struct stele_image_node *node = image->nodes;
+        image->nodes = node->next;
+        stele_image__settings_drop(image, &node->settings);
+        stele_mem_free(image->mem, node->subject);
+        stele_mem_free(image->mem, node);
+    }
+    stele_image__settings_drop(image, &image->cluster);
     stele_mem_free(image->mem, image->cluster_id);
-    *image = (struct stele_image){.mem = image->mem};
+    stele_image_init(image, image->mem);
 }
 
 static enum stele_err apply_format(struct stele_image *image, const struct stele_metadata_record *record)
@@ -99,15 +134,17 @@ static enum stele_err apply_topic(struct stele_image *image, const struct stele_
 {
     const char *name = record->u.topic.name;
     if (name[0] == 0 || stele_image_topic_named(image, name) != NULL ||
-        stele_image_topic_of(image, &record->u.topic.topic_id) != NULL)
+        stele_image_topic_of(image, &record->u.topic.topic_id) != NULL ||
+        stele_image_removed_of(image, &record->u.topic.topic_id, NULL) != NULL)
         return STELE_CORRUPT;
     struct stele_image_topic *topic = stele_mem_alloc(image->mem, STELE_MEM_METADATA, sizeof(*topic));
     if (topic == NULL)
         return STELE_NO_MEMORY;
+    stele_image__settings_init(&topic->settings);
     topic->topic_id = record->u.topic.topic_id;
     topic->name = stele_mem_string(image->mem, STELE_MEM_METADATA, name);
     if (topic->name == NULL || !tables_add(image, topic)) {
-        topic_free(image->mem, topic);
+        topic_free(image, topic);
         return STELE_NO_MEMORY;
     }
     return STELE_OK;
@@ -168,54 +205,39 @@ static enum stele_err apply_partition(struct stele_image *image, const struct st
     return STELE_OK;
 }
 
-/* A value of NULL takes the setting away. */
-static void remove_setting(struct stele_image *image, struct stele_image_topic *topic, int at)
+/* The topic goes, its id stays until its directories are gone. In a snapshot the id is all there is. */
+static enum stele_err apply_removed(struct stele_image *image, const struct stele_metadata_record *record)
 {
-    stele_mem_free(image->mem, topic->setting_names[at]);
-    stele_mem_free(image->mem, topic->setting_values[at]);
-    topic->setting_count--;
-    topic->setting_names[at] = topic->setting_names[topic->setting_count];
-    topic->setting_values[at] = topic->setting_values[topic->setting_count];
-}
-
-static enum stele_err add_setting(struct stele_image *image, struct stele_image_topic *topic, const char *name,
-                                  const char *value)
-{
-    size_t count = (size_t)topic->setting_count + 1;
-    char **names = stele_mem_resize(image->mem, STELE_MEM_METADATA, topic->setting_names, count * sizeof(*names));
-    if (names == NULL)
-        return STELE_NO_MEMORY;
-    topic->setting_names = names;
-    char **values = stele_mem_resize(image->mem, STELE_MEM_METADATA, topic->setting_values, count * sizeof(*values));
-    if (values == NULL)
-        return STELE_NO_MEMORY;
-    topic->setting_values = values;
-    names[count - 1] = stele_mem_string(image->mem, STELE_MEM_METADATA, name);
-    values[count - 1] = stele_mem_string(image->mem, STELE_MEM_METADATA, value);
-    topic->setting_count++; /* half a setting is freed with the topic */
-    return names[count - 1] != NULL && values[count - 1] != NULL ? STELE_OK : STELE_NO_MEMORY;
-}
-
-static enum stele_err apply_setting(struct stele_image *image, const struct stele_metadata_record *record)
-{
-    enum { SCOPE_TOPIC = 2 };
-    if (record->u.setting.scope != SCOPE_TOPIC)
-        return STELE_OK; /* nobody writes others yet */
-    struct stele_image_topic *topic = stele_image_topic_named(image, record->u.setting.subject);
-    if (topic == NULL)
+    const struct stele_uuid *topic_id = &record->u.topic_removed.topic_id;
+    struct stele_image_topic *topic = stele_image_topic_of(image, topic_id);
+    if (stele_uuid_is_zero(topic_id) || stele_image_removed_of(image, topic_id, NULL) != NULL)
         return STELE_CORRUPT;
-    for (int i = 0; i < topic->setting_count; i++) {
-        if (strcmp(topic->setting_names[i], record->u.setting.name) == 0) {
-            remove_setting(image, topic, i);
-            break;
-        }
+    struct stele_image_removed *removed = stele_mem_alloc(image->mem, STELE_MEM_METADATA, sizeof(*removed));
+    if (removed == NULL)
+        return STELE_NO_MEMORY;
+    removed->topic_id = *topic_id;
+    removed->name = stele_mem_string(image->mem, STELE_MEM_METADATA, record->u.topic_removed.name);
+    if (removed->name == NULL) {
+        stele_mem_free(image->mem, removed);
+        return STELE_NO_MEMORY;
     }
-    if (record->u.setting.value == NULL)
-        return STELE_OK;
-    return add_setting(image, topic, record->u.setting.name, record->u.setting.value);
+    stele_list_push(&image->removed, &removed->link);
+    if (topic != NULL) {
+        tables_remove(image, topic);
+        topic_free(image, topic);
+    }
+    return STELE_OK;
 }
 
-enum stele_err stele_image_apply(struct stele_image *image, const struct stele_metadata_record *record)
+static enum stele_err apply_producer_ids(struct stele_image *image, const struct stele_metadata_record *record)
+{
+    if (record->u.producer_ids.next_producer_id < image->next_producer_id)
+        return STELE_CORRUPT;
+    image->next_producer_id = record->u.producer_ids.next_producer_id;
+    return STELE_OK;
+}
+
+enum stele_err stele_image_apply(struct stele_image *image, const struct stele_metadata_record *record, int64_t time_ms)
 {
     if (image->cluster_id == NULL && record->kind != STELE_METADATA_FORMAT)
         return STELE_CORRUPT;
@@ -227,7 +249,11 @@ enum stele_err stele_image_apply(struct stele_image *image, const struct stele_m
     case STELE_METADATA_PARTITION:
         return apply_partition(image, record);
     case STELE_METADATA_SETTING:
-        return apply_setting(image, record);
+        return stele_image__apply_setting(image, record, time_ms);
+    case STELE_METADATA_TOPIC_REMOVED:
+        return apply_removed(image, record);
+    case STELE_METADATA_PRODUCER_IDS:
+        return apply_producer_ids(image, record);
     }
     return STELE_UNSUPPORTED_VERSION;
 }

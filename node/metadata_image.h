@@ -1,10 +1,28 @@
-/* What the metadata log says, as tables: cluster id, topics, partitions, topic settings. Built by applying its records
- * in order; belongs to the control shard. */
+/* What the metadata log says, as tables: cluster id, topics, partitions, settings, producer ids. Built by applying its
+ * records in order; belongs to the control shard. */
 #ifndef STELE_NODE_METADATA_IMAGE_H
 #define STELE_NODE_METADATA_IMAGE_H
 
+#include "base/list.h"
 #include "node/table.h"
 #include "proto/metadata_record.h"
+
+/** A setting that was changed: one that holds, or one of the past. Each is in the list of its subject and of all. */
+struct stele_image_change {
+    struct stele_list all, of_subject, past; /* oldest first; `past`: only those that do not hold any more */
+    int64_t time_ms;                         /* of its record */
+    enum stele_subject_kind kind;
+    char *subject, *name;
+    char *value; /* NULL: back to what it is without */
+};
+
+/** The settings of one subject that hold. */
+struct stele_image_settings {
+    const char **names, **values; /* of `changes`, as stele_settings_overlay wants them */
+    struct stele_image_change **changes;
+    int count, capacity;
+    struct stele_list history; /* of_subject of all changes */
+};
 
 struct stele_image_partition {
     bool is_known;  /* its record was seen */
@@ -20,25 +38,68 @@ struct stele_image_topic {
     struct stele_uuid topic_id;
     struct stele_image_partition *partitions;
     int32_t partition_count;
-    char **setting_names, **setting_values;
-    int setting_count;
+    struct stele_image_settings settings;
+    bool is_leaving; /* its removal is under way: it is in no answer any more */
 };
+
+/** A topic that was removed, until nothing of it is in a directory any more. */
+struct stele_image_removed {
+    struct stele_list link;
+    struct stele_uuid topic_id;
+    char *name;
+};
+
+/** Nodes whose settings were changed. */
+struct stele_image_node {
+    struct stele_image_node *next;
+    char *subject;
+    struct stele_image_settings settings;
+};
+
+/* So many changes of the past are kept. */
+enum { STELE_IMAGE_PAST_MAX = 1000 };
 
 struct stele_image {
     struct stele_mem *mem;
     char *cluster_id; /* NULL: no FORMAT record was seen */
     int32_t level;
     struct stele_image_topic *by_name, *by_id;
+    struct stele_list removed;
+    struct stele_image_settings cluster;
+    struct stele_image_node *nodes;
+    struct stele_list changes, past;
+    int past_count;
+    int64_t next_producer_id; /* ids below it may have been given */
 };
 
 void stele_image_init(struct stele_image *image, struct stele_mem *mem);
 void stele_image_deinit(struct stele_image *image);
-/** Errors: NO_MEMORY, CORRUPT (the record contradicts those before it), UNSUPPORTED_VERSION (a level of a newer
- * version); the image is then no longer to be trusted. */
-STELE_MUST_CHECK enum stele_err stele_image_apply(struct stele_image *image,
-                                                  const struct stele_metadata_record *record);
+/** `time_ms` is that of the record. Errors: NO_MEMORY, CORRUPT (the record contradicts those before it),
+ * UNSUPPORTED_VERSION (a level of a newer version); the image is then no longer to be trusted. */
+STELE_MUST_CHECK enum stele_err stele_image_apply(struct stele_image *image, const struct stele_metadata_record *record,
+                                                  int64_t time_ms);
 struct stele_image_topic *stele_image_topic_named(const struct stele_image *image, const char *name);
 struct stele_image_topic *stele_image_topic_of(const struct stele_image *image, const struct stele_uuid *topic_id);
 int stele_image_topic_count(const struct stele_image *image);
+
+/** The settings of a subject: a node's id as text, "" for the cluster, a topic's name. NULL when there is none. */
+const struct stele_image_settings *stele_image_settings_of(const struct stele_image *image,
+                                                           enum stele_subject_kind kind, const char *subject);
+/** NULL when it does not hold. */
+const struct stele_image_change *stele_image_setting(const struct stele_image_settings *settings, const char *name);
+
+/** NULL when none was removed, or nothing of it is left. `topic_id` NULL: by name, the one removed last. */
+struct stele_image_removed *stele_image_removed_of(const struct stele_image *image, const struct stele_uuid *topic_id,
+                                                   const char *name);
+/** Nothing of it is in a directory any more. */
+void stele_image_forget_removed(struct stele_image *image, struct stele_image_removed *removed);
+
+/* Between the files of the image. */
+
+void stele_image__settings_init(struct stele_image_settings *settings);
+/** Drops a subject's settings with their history. */
+void stele_image__settings_drop(struct stele_image *image, struct stele_image_settings *settings);
+STELE_MUST_CHECK enum stele_err stele_image__apply_setting(struct stele_image *image,
+                                                           const struct stele_metadata_record *record, int64_t time_ms);
 
 #endif

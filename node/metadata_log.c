@@ -68,7 +68,7 @@ static enum stele_err replay_record(struct replaying *replaying, const struct st
     if (err == STELE_OK && record.kind == STELE_METADATA_FORMAT && record.u.format.level > STELE_METADATA_LEVEL)
         err = STELE_UNSUPPORTED_VERSION;
     if (err == STELE_OK)
-        err = stele_image_apply(replaying->image, &record);
+        err = stele_image_apply(replaying->image, &record, in->timestamp);
     if (err == STELE_UNSUPPORTED_VERSION)
         return replay_fail(replaying, err, "a record of a newer version of steled: start that version");
     if (err == STELE_MALFORMED || err == STELE_CORRUPT)
@@ -202,7 +202,7 @@ static void fail(struct stele_metadata_log *mlog, enum stele_err err)
         mlog->failed(mlog, err);
 }
 
-static enum stele_err encode(struct stele_metadata_log *mlog, const struct stele_metadata_change *change,
+static enum stele_err encode(struct stele_metadata_log *mlog, struct stele_metadata_change *change,
                              struct stele_buf **out_batch)
 {
     struct stele_env *env = mlog->shard->env;
@@ -218,14 +218,14 @@ static enum stele_err encode(struct stele_metadata_log *mlog, const struct stele
     if (builder == NULL)
         return STELE_NO_MEMORY;
     enum stele_err err = STELE_OK;
-    int64_t now_ms = stele_env_wall_ms(env);
+    change->time_ms = stele_env_wall_ms(env);
     stele_arena_init(&arena, env->mem, STELE_MEM_METADATA, RECORD_ARENA_BYTES_MAX);
     for (int i = 0; i < change->count && err == STELE_OK; i++) {
         uint8_t *bytes = NULL;
         size_t count = 0;
         err = stele_metadata_record_encode(&arena, &change->records[i], &bytes, &count);
         if (err == STELE_OK) {
-            struct stele_record_in in = {.timestamp = now_ms, .value = bytes, .value_bytes = (int32_t)count};
+            struct stele_record_in in = {.timestamp = change->time_ms, .value = bytes, .value_bytes = (int32_t)count};
             err = stele_batch_builder_add(builder, &in);
         }
         stele_arena_reset(&arena);
@@ -254,7 +254,7 @@ static void flush_done(struct stele_job *job)
     if (err == STELE_OK)
         stele_log_set_high_watermark(mlog->log, stele_log_end_offset(mlog->log));
     for (int i = 0; i < change->count && err == STELE_OK; i++)
-        err = stele_image_apply(&mlog->image, &change->records[i]);
+        err = stele_image_apply(&mlog->image, &change->records[i], change->time_ms);
     if (err != STELE_OK)
         fail(mlog, err);
     else

@@ -23,6 +23,7 @@ struct stele_metadata_change {
 
     struct stele_metadata_log *mlog; /* the rest is the log's */
     struct stele_task task;
+    int64_t time_ms; /* of its records */
     enum stele_err err;
 };
 

@@ -61,6 +61,7 @@ struct stele_metadata_request {
     bool all_topics; /* otherwise those named */
     const char *const *topics;
     size_t topic_count;
+    bool allow_auto_topic_creation; /* of those named, when the node does that */
 };
 
 struct stele_metadata_node {

@@ -69,7 +69,8 @@ STELE_CODEC_MESSAGE(hello_response, struct stele_hello_response, Stele__Wire__He
 
 #define METADATA_REQUEST(F)                                                                                            \
     F(int, all_topics)                                                                                                 \
-    F(texts, topics, topic_count)
+    F(texts, topics, topic_count)                                                                                      \
+    F(int, allow_auto_topic_creation)
 STELE_CODEC_MESSAGE(metadata_request, struct stele_metadata_request, Stele__Wire__MetadataRequest, METADATA_REQUEST)
 
 #define METADATA_NODE(F)                                                                                               \

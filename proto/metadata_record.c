@@ -8,6 +8,8 @@ typedef __typeof__(((struct stele_metadata_record *)0)->u.format) plain_format;
 typedef __typeof__(((struct stele_metadata_record *)0)->u.topic) plain_topic;
 typedef __typeof__(((struct stele_metadata_record *)0)->u.partition) plain_partition;
 typedef __typeof__(((struct stele_metadata_record *)0)->u.setting) plain_setting;
+typedef __typeof__(((struct stele_metadata_record *)0)->u.topic_removed) plain_topic_removed;
+typedef __typeof__(((struct stele_metadata_record *)0)->u.producer_ids) plain_producer_ids;
 
 #define FORMAT(F)                                                                                                      \
     F(text, format)                                                                                                    \
@@ -37,12 +39,22 @@ STELE_CODEC_MESSAGE(partition_record, plain_partition, Stele__Wire__PartitionRec
     F(text0, value)
 STELE_CODEC_MESSAGE(setting_record, plain_setting, Stele__Wire__SettingRecord, SETTING)
 
+#define TOPIC_REMOVED(F)                                                                                               \
+    F(uuid, topic_id)                                                                                                  \
+    F(text, name)
+STELE_CODEC_MESSAGE(topic_removed_record, plain_topic_removed, Stele__Wire__TopicRemovedRecord, TOPIC_REMOVED)
+
+#define PRODUCER_IDS(F) F(int, next_producer_id)
+STELE_CODEC_MESSAGE(producer_ids_record, plain_producer_ids, Stele__Wire__ProducerIdsRecord, PRODUCER_IDS)
+
 /* Every kind once: enum name, field of stele.proto and of the plain union. */
 #define KINDS(K)                                                                                                       \
     K(FORMAT, format)                                                                                                  \
     K(TOPIC, topic)                                                                                                    \
     K(PARTITION, partition)                                                                                            \
-    K(SETTING, setting)
+    K(SETTING, setting)                                                                                                \
+    K(TOPIC_REMOVED, topic_removed)                                                                                    \
+    K(PRODUCER_IDS, producer_ids)
 
 enum stele_err stele_metadata_record_decode(struct stele_arena *arena, const uint8_t *bytes, size_t count,
                                             struct stele_metadata_record *out_record)

@@ -12,6 +12,8 @@ enum stele_metadata_kind {
     STELE_METADATA_TOPIC = 2,
     STELE_METADATA_PARTITION = 3,
     STELE_METADATA_SETTING = 4,
+    STELE_METADATA_TOPIC_REMOVED = 5,
+    STELE_METADATA_PRODUCER_IDS = 6,
 };
 
 struct stele_metadata_record {
@@ -36,11 +38,18 @@ struct stele_metadata_record {
             size_t isr_count;
         } partition;
         struct {
-            int32_t scope;       /* 0 cluster, 1 node, 2 topic */
-            const char *subject; /* "", node id or topic name */
+            int32_t scope;       /* enum stele_subject_kind */
+            const char *subject; /* a node id, "" of the cluster, or a topic name */
             const char *name;
-            const char *value; /* NULL: back to the default */
+            const char *value; /* NULL: back to what it is without */
         } setting;
+        struct {
+            struct stele_uuid topic_id;
+            const char *name; /* for a snapshot, which does not tell of the topic any more */
+        } topic_removed;
+        struct {
+            int64_t next_producer_id; /* the first that no block holds yet: those below may have been given */
+        } producer_ids;
     } u;
 };
 

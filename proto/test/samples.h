@@ -344,7 +344,9 @@ static const struct sample_request sample_requests[] = {
                         .partition_count = STELE_ARRAY_LEN(sample_list_partitions)}}}},
     {"metadata_request",
      {{STELE_API_METADATA, 1, 4, "shop"},
-      {.metadata = {.topics = sample_topics, .topic_count = STELE_ARRAY_LEN(sample_topics)}}}},
+      {.metadata = {.topics = sample_topics,
+                    .topic_count = STELE_ARRAY_LEN(sample_topics),
+                    .allow_auto_topic_creation = true}}}},
     {"create_topic_request",
      {{STELE_API_CREATE_TOPIC, 1, 5, "shop"},
       {.create_topic = {.name = "orders",
@@ -518,6 +520,16 @@ static const struct sample_record sample_records[] = {
       .u.setting = {.scope = 2, .subject = "orders", .name = "retention.ms", .value = "86400000"}}},
     {"record_setting_default",
      {.kind = STELE_METADATA_SETTING, .u.setting = {.scope = 0, .subject = "", .name = "log.retention.ms"}}},
+    {"record_setting_cluster",
+     {.kind = STELE_METADATA_SETTING,
+      .u.setting = {.scope = STELE_SUBJECT_CLUSTER, .subject = "", .name = "log.retention.ms", .value = "1"}}},
+    {"record_setting_node",
+     {.kind = STELE_METADATA_SETTING,
+      .u.setting = {.scope = STELE_SUBJECT_NODE, .subject = "7", .name = "log.retention.ms"}}},
+    {"record_topic_removed",
+     {.kind = STELE_METADATA_TOPIC_REMOVED, .u.topic_removed = {.topic_id = SAMPLE_ID, .name = "orders"}}},
+    {"record_producer_ids",
+     {.kind = STELE_METADATA_PRODUCER_IDS, .u.producer_ids = {.next_producer_id = 123456789012000}}},
 };
 
 #endif

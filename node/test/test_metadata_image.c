@@ -1,0 +1,193 @@
+/* The image of the metadata log: what records make of it, in order. */
+#include "node/metadata_image.h"
+
+#include "base/test/support.h"
+
+#include <stdio.h>
+
+struct world {
+    struct stele_test_mem mem;
+    struct stele_image image;
+};
+
+static int set_up(void **state)
+{
+    static struct world world;
+    const struct stele_metadata_record format = {.kind = STELE_METADATA_FORMAT,
+                                                 .u.format = {.format = "stele", .level = 1, .cluster_id = "c"}};
+    stele_test_mem_init(&world.mem);
+    stele_image_init(&world.image, &world.mem.mem);
+    assert_ok(stele_image_apply(&world.image, &format, 1));
+    *state = &world;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct world *world = *state;
+    stele_image_deinit(&world->image);
+    stele_test_mem_check_empty(&world->mem);
+    return 0;
+}
+
+static struct stele_uuid id_of(uint8_t number)
+{
+    return (struct stele_uuid){.bytes = {[15] = number}};
+}
+
+static enum stele_err topic(struct world *world, uint8_t number, const char *name)
+{
+    struct stele_metadata_record record = {.kind = STELE_METADATA_TOPIC,
+                                           .u.topic = {.name = name, .topic_id = id_of(number)}};
+    return stele_image_apply(&world->image, &record, 2);
+}
+
+static enum stele_err removed(struct world *world, uint8_t number, const char *name)
+{
+    struct stele_metadata_record record = {.kind = STELE_METADATA_TOPIC_REMOVED,
+                                           .u.topic_removed = {.name = name, .topic_id = id_of(number)}};
+    return stele_image_apply(&world->image, &record, 3);
+}
+
+static enum stele_err setting(struct world *world, enum stele_subject_kind kind, const char *subject, const char *name,
+                              const char *value)
+{
+    static int64_t time_ms = 100;
+    struct stele_metadata_record record = {
+        .kind = STELE_METADATA_SETTING,
+        .u.setting = {.scope = (int32_t)kind, .subject = subject, .name = name, .value = value}};
+    return stele_image_apply(&world->image, &record, time_ms++);
+}
+
+static const char *value_of(struct world *world, enum stele_subject_kind kind, const char *subject, const char *name)
+{
+    const struct stele_image_change *change =
+        stele_image_setting(stele_image_settings_of(&world->image, kind, subject), name);
+    return change != NULL ? change->value : NULL;
+}
+
+/* Settings of the three kinds of subject stand beside each other; the last change holds; NULL takes it away. */
+static void test_settings(void **state)
+{
+    struct world *world = *state;
+    assert_ok(topic(world, 1, "t"));
+    assert_ok(setting(world, STELE_SUBJECT_CLUSTER, "", "x", "1"));
+    assert_ok(setting(world, STELE_SUBJECT_NODE, "7", "x", "2"));
+    assert_ok(setting(world, STELE_SUBJECT_TOPIC, "t", "x", "3"));
+    assert_ok(setting(world, STELE_SUBJECT_TOPIC, "t", "y", "4"));
+    assert_string_equal(value_of(world, STELE_SUBJECT_CLUSTER, "", "x"), "1");
+    assert_string_equal(value_of(world, STELE_SUBJECT_NODE, "7", "x"), "2");
+    assert_null(value_of(world, STELE_SUBJECT_NODE, "8", "x"));
+    assert_string_equal(value_of(world, STELE_SUBJECT_TOPIC, "t", "x"), "3");
+    assert_ok(setting(world, STELE_SUBJECT_TOPIC, "t", "x", "5"));
+    assert_string_equal(value_of(world, STELE_SUBJECT_TOPIC, "t", "x"), "5");
+    assert_ok(setting(world, STELE_SUBJECT_CLUSTER, "", "x", NULL));
+    assert_null(value_of(world, STELE_SUBJECT_CLUSTER, "", "x"));
+    assert_int_equal(stele_image_settings_of(&world->image, STELE_SUBJECT_TOPIC, "t")->count, 2);
+    assert_int_equal(world->image.past_count, 3);
+    assert_int_equal(setting(world, STELE_SUBJECT_TOPIC, "u", "x", "5"), STELE_CORRUPT);
+    assert_int_equal(setting(world, (enum stele_subject_kind)3, "", "x", "5"), STELE_CORRUPT);
+}
+
+/* The history is in the order of the changes, bounded, and never loses a change that holds. */
+static void test_history(void **state)
+{
+    struct world *world = *state;
+    char value[16];
+    int64_t last_ms = 0;
+    int count = 0, of_cluster = 0;
+    assert_ok(setting(world, STELE_SUBJECT_CLUSTER, "", "kept", "v"));
+    for (int i = 0; i < STELE_IMAGE_PAST_MAX + 500; i++) {
+        (void)snprintf(value, sizeof(value), "%d", i);
+        assert_ok(setting(world, i % 2 == 0 ? STELE_SUBJECT_CLUSTER : STELE_SUBJECT_NODE, i % 2 == 0 ? "" : "1", "x",
+                          i % 10 == 9 ? NULL : value));
+    }
+    for (struct stele_list *at = world->image.changes.next; at != &world->image.changes; at = at->next, count++) {
+        const struct stele_image_change *change = STELE_CONTAINER_OF(at, struct stele_image_change, all);
+        assert_true(change->time_ms > last_ms);
+        last_ms = change->time_ms;
+    }
+    for (struct stele_list *at = world->image.cluster.history.next; at != &world->image.cluster.history; at = at->next)
+        of_cluster++;
+    assert_int_equal(world->image.past_count, STELE_IMAGE_PAST_MAX);
+    assert_int_equal(count, STELE_IMAGE_PAST_MAX + 2); /* kept and the cluster's x hold, the node's x was taken away */
+    assert_true(of_cluster > STELE_IMAGE_PAST_MAX / 3 && of_cluster < count);
+    assert_string_equal(value_of(world, STELE_SUBJECT_CLUSTER, "", "kept"), "v");
+    assert_string_equal(value_of(world, STELE_SUBJECT_CLUSTER, "", "x"), "1498");
+    assert_null(value_of(world, STELE_SUBJECT_NODE, "1", "x"));
+}
+
+/* A removed topic is gone with its settings and their history; its id is known until it is forgotten, and the name can
+ * be taken at once. */
+static void test_removal(void **state)
+{
+    struct world *world = *state;
+    const struct stele_uuid one = id_of(1);
+    assert_ok(topic(world, 1, "t"));
+    assert_ok(setting(world, STELE_SUBJECT_TOPIC, "t", "x", "1"));
+    assert_ok(setting(world, STELE_SUBJECT_TOPIC, "t", "x", "2"));
+    assert_ok(removed(world, 1, "t"));
+    assert_null(stele_image_topic_named(&world->image, "t"));
+    assert_null(stele_image_topic_of(&world->image, &one));
+    assert_true(stele_list_is_empty(&world->image.changes));
+    assert_int_equal(world->image.past_count, 0);
+    assert_int_equal(topic(world, 1, "u"), STELE_CORRUPT); /* no id twice */
+    assert_ok(topic(world, 2, "t"));
+    assert_null(value_of(world, STELE_SUBJECT_TOPIC, "t", "x"));
+    struct stele_image_removed *gone = stele_image_removed_of(&world->image, &one, NULL);
+    assert_non_null(gone);
+    assert_ptr_equal(stele_image_removed_of(&world->image, NULL, "t"), gone);
+    assert_int_equal(removed(world, 1, "t"), STELE_CORRUPT);
+    stele_image_forget_removed(&world->image, gone);
+    assert_null(stele_image_removed_of(&world->image, &one, NULL));
+    assert_ok(removed(world, 9, "of a snapshot"));
+}
+
+/* Blocks of producer ids only go up. */
+static void test_producer_ids(void **state)
+{
+    struct world *world = *state;
+    struct stele_metadata_record record = {.kind = STELE_METADATA_PRODUCER_IDS,
+                                           .u.producer_ids = {.next_producer_id = 1000}};
+    assert_ok(stele_image_apply(&world->image, &record, 1));
+    assert_int_equal(world->image.next_producer_id, 1000);
+    record.u.producer_ids.next_producer_id = 999;
+    assert_int_equal(stele_image_apply(&world->image, &record, 1), STELE_CORRUPT);
+}
+
+/* Whichever allocation fails, the image says so and can be dropped. */
+static void test_no_memory(void **state)
+{
+    struct world *world = *state;
+    enum stele_err err = STELE_NO_MEMORY;
+    for (int64_t nth = 1; err == STELE_NO_MEMORY; nth++) {
+        (void)tear_down(state);
+        (void)set_up(state);
+        stele_test_mem_fail(&world->mem, nth, false);
+        err = topic(world, 1, "t");
+        if (err == STELE_OK)
+            err = setting(world, STELE_SUBJECT_TOPIC, "t", "x", "1");
+        if (err == STELE_OK)
+            err = setting(world, STELE_SUBJECT_TOPIC, "t", "x", NULL);
+        if (err == STELE_OK)
+            err = setting(world, STELE_SUBJECT_NODE, "1", "x", "1");
+        if (err == STELE_OK)
+            err = setting(world, STELE_SUBJECT_CLUSTER, "", "x", "1");
+        if (err == STELE_OK)
+            err = removed(world, 1, "t");
+        assert_true(nth > 20 || err == STELE_NO_MEMORY);
+    }
+    assert_ok(err);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_settings, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_history, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_removal, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_producer_ids, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_no_memory, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
