@@ -20,7 +20,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { DRAIN_MS = 2000, DRAIN_STEP_MS = 20 };
+enum { DRAIN_MS = 2000, DRAIN_STEP_MS = 20, DATA_SHARDS_MAX = 64 };
 
 struct shard_thread {
     struct server *server;
@@ -288,6 +288,13 @@ static void raise_descriptors(void)
     (void)setrlimit(RLIMIT_NOFILE, &limit); /* what there is has to do */
 }
 
+static int data_shards(const struct stele_settings *settings)
+{
+    int64_t wanted = stele_settings_int(settings, "num.network.threads");
+    int64_t cores = sysconf(_SC_NPROCESSORS_ONLN);
+    return (int)(wanted > 0 ? wanted : stele_max_i64(1, stele_min_i64(cores, DATA_SHARDS_MAX)));
+}
+
 /* In the reverse order; whatever of it exists. */
 static void tear_down(struct server *server)
 {
@@ -324,7 +331,7 @@ int stele_server_run(const struct stele_server_options *options)
         tear_down(&server);
         return STELE_EXIT_FAILED;
     }
-    server.shard_count = STELE_SHARD_DATA + (int)stele_settings_int(options->settings, "num.network.threads");
+    server.shard_count = STELE_SHARD_DATA + data_shards(options->settings);
     server.jobs = stele_jobs_new(options->mem, (int)stele_settings_int(options->settings, "num.io.threads"));
     if (server.jobs == NULL || !make_shards(&server) || !make_node(&server) || !make_signals(&server) ||
         !start_threads(&server)) {
