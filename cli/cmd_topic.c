@@ -59,12 +59,6 @@ static int create_topic(const struct stele_cli *cli, int argc, char **argv)
     return stele_cli_report("topic create", &result);
 }
 
-static void print_topic(void *arg, const struct stele_topic_info *info)
-{
-    (void)arg;
-    printf("%s\t%d\t%s\n", info->name, info->partition_count, info->topic_id);
-}
-
 int stele_cmd_topic(const struct stele_cli *cli, int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[argc - 1], "--help") == 0) {
@@ -80,7 +74,12 @@ int stele_cmd_topic(const struct stele_cli *cli, int argc, char **argv)
     struct stele_client *client = stele_cli_client(cli, "topic list");
     if (client == NULL)
         return STELE_CLI_FAILED;
-    struct stele_result result = stele_topic_list(client, print_topic, NULL);
+    struct stele_topics *topics = NULL;
+    struct stele_result result = stele_topic_list(client, &topics);
+    for (size_t i = 0; result.code == 0 && i < topics->topic_count; i++)
+        printf("%s\t%d\t%s\n", topics->topics[i]->name, topics->topics[i]->partition_count,
+               topics->topics[i]->topic_id);
+    stele_topics_free(topics);
     stele_client_free(client);
     return stele_cli_report("topic list", &result);
 }

@@ -1,37 +1,25 @@
-/* Calls that poll until they are answered. */
-#include "base/sort.h"
-#include "client/client_internal.h"
+/* What the admin calls share: polling until they are answered, and the objects that answers become. */
+#include "client/admin_internal.h"
 
-#include <stdio.h>
 #include <string.h>
-
-/* A call that somebody waits for; `take` sees the answer while it lives and says how it went. */
-struct waited {
-    struct stele_call call;
-    bool is_done;
-    bool is_final; /* the answer tells all: no retry whatever the error's class */
-    enum stele_err err;
-    void (*take)(struct waited *waited, const struct stele_response *response);
-    struct stele_error *error;
-    void *arg;
-};
 
 static void waited_done(struct stele_call *call, enum stele_err err, const struct stele_answer *answer)
 {
-    struct waited *waited = STELE_CONTAINER_OF(call, struct waited, call);
+    struct stele_waited *waited = STELE_CONTAINER_OF(call, struct stele_waited, call);
     waited->is_done = true;
     waited->err = err;
     if (err == STELE_OK)
         waited->take(waited, answer->response);
 }
 
-static enum stele_err try_once(struct stele_client *client, struct waited *waited, struct stele_request *request,
+static enum stele_err try_once(struct stele_client *client, struct stele_waited *waited, struct stele_request *request,
                                int64_t until)
 {
     waited->call = (struct stele_call){.done = waited_done};
     stele_list_init(&waited->call.link);
     waited->is_done = false;
     waited->is_final = false;
+    waited->error->text[0] = 0;
     waited->err = stele_client__call(client, STELE_FOR_CONTROL, &waited->call, request, NULL);
     if (waited->err != STELE_OK)
         return waited->err;
@@ -41,8 +29,8 @@ static enum stele_err try_once(struct stele_client *client, struct waited *waite
     return waited->err;
 }
 
-/* Tries until the answer tells all or the request's time has passed. */
-static enum stele_err wait_for(struct stele_client *client, struct waited *waited, struct stele_request *request)
+enum stele_err stele_client__wait_for(struct stele_client *client, struct stele_waited *waited,
+                                      struct stele_request *request)
 {
     int64_t until = stele_client__now_ms(client) + stele_settings_int(client->settings, "request.timeout.ms");
     struct stele_backoff backoff = {0};
@@ -66,13 +54,34 @@ static enum stele_err wait_for(struct stele_client *client, struct waited *waite
                            client->bootstrap, client->trouble[0] != 0 ? client->trouble : stele_err_text(err));
 }
 
+void stele_waited_end(struct stele_waited *waited, enum stele_err err, const char *message)
+{
+    waited->err = err;
+    waited->is_final = err == STELE_UNKNOWN_TOPIC_OR_PARTITION;
+    if (err != STELE_OK)
+        (void)stele_error_set(waited->error, err, "%s",
+                              message == NULL || message[0] == 0 ? stele_err_text(err) : message);
+}
+
+enum stele_err stele_client__no_topic(struct stele_error *error, const char *topic)
+{
+    return stele_error_set(
+        error, STELE_UNKNOWN_TOPIC_OR_PARTITION,
+        "there is no topic '%.200s'; stele topic list shows those that are, stele topic create makes one", topic);
+}
+
+int32_t stele_client__timeout_ms(const struct stele_client *client)
+{
+    return (int32_t)stele_settings_int(client->settings, "request.timeout.ms");
+}
+
 struct topic_wanted {
     const char *name;
     struct stele_uuid topic_id;
     int32_t partitions;
 };
 
-static void take_topic(struct waited *waited, const struct stele_response *response)
+static void take_topic(struct stele_waited *waited, const struct stele_response *response)
 {
     struct topic_wanted *wanted = waited->arg;
     const struct stele_metadata_response *metadata = &response->body.metadata;
@@ -84,13 +93,9 @@ static void take_topic(struct waited *waited, const struct stele_response *respo
         wanted->topic_id = metadata->topics[i].topic_id;
         wanted->partitions = (int32_t)metadata->topics[i].partition_count;
     }
-    /* Of a class that may be tried again, since a new topic takes a moment to be known: but who asks wants to know. */
     waited->is_final = waited->err == STELE_UNKNOWN_TOPIC_OR_PARTITION;
     if (waited->is_final)
-        (void)stele_error_set(
-            waited->error, waited->err,
-            "there is no topic '%.200s'; stele topic list shows those that are, stele topic create makes one",
-            wanted->name);
+        (void)stele_client__no_topic(waited->error, wanted->name);
     if (waited->err == STELE_OK && wanted->partitions <= 0)
         waited->err = STELE_LEADER_NOT_AVAILABLE;
 }
@@ -99,10 +104,10 @@ enum stele_err stele_client__topic(struct stele_client *client, const char *topi
                                    int32_t *out_partitions, struct stele_error *error)
 {
     struct topic_wanted wanted = {.name = topic};
-    struct waited waited = {.take = take_topic, .error = error, .arg = &wanted};
+    struct stele_waited waited = {.take = take_topic, .error = error, .arg = &wanted};
     struct stele_request request = {.header.api = STELE_API_METADATA,
                                     .body.metadata = {.topics = &topic, .topic_count = 1}};
-    enum stele_err err = wait_for(client, &waited, &request);
+    enum stele_err err = stele_client__wait_for(client, &waited, &request);
     if (err == STELE_OK) {
         *out_topic_id = wanted.topic_id;
         *out_partitions = wanted.partitions;
@@ -110,115 +115,94 @@ enum stele_err stele_client__topic(struct stele_client *client, const char *topi
     return err;
 }
 
-static void take_created(struct waited *waited, const struct stele_response *response)
+enum stele_err stele_client__partition(struct stele_client *client, const char *topic, int32_t partition,
+                                       struct stele_uuid *out_topic_id, struct stele_error *error)
 {
-    waited->err = response->body.create_topic.err;
-    if (waited->err != STELE_OK)
-        (void)stele_error_set(waited->error, waited->err, "%s",
-                              response->body.create_topic.message[0] == 0 ? stele_err_text(waited->err)
-                                                                          : response->body.create_topic.message);
+    int32_t partitions = 0;
+    enum stele_err err = stele_client__topic(client, topic, out_topic_id, &partitions, error);
+    if (err == STELE_OK && (partition < 0 || partition >= partitions))
+        err = stele_error_set(error, STELE_UNKNOWN_TOPIC_OR_PARTITION, "topic '%.200s' has partitions 0 to %d", topic,
+                              partitions - 1);
+    return err;
 }
 
-struct stele_result stele_topic_create(struct stele_client *client, const char *topic, int32_t partitions,
-                                       const struct stele_setting *settings)
-{
-    struct stele_setting_pair pairs[64];
-    size_t count = 0;
-    struct stele_error error = {.text = ""};
-    for (; settings != NULL && settings[count].name != NULL; count++) {
-        if (count == STELE_ARRAY_LEN(pairs))
-            return stele_client__failure(STELE_TOO_LARGE, "topic '%.200s': more than %zu settings", topic,
-                                         STELE_ARRAY_LEN(pairs));
-        pairs[count] = (struct stele_setting_pair){.name = settings[count].name, .value = settings[count].value};
-    }
-    struct waited waited = {.take = take_created, .error = &error};
-    struct stele_request request = {
-        .header.api = STELE_API_CREATE_TOPIC,
-        .body.create_topic = {.name = topic,
-                              .partition_count = partitions,
-                              .replication_factor = -1,
-                              .settings = pairs,
-                              .setting_count = count,
-                              .timeout_ms = (int32_t)stele_settings_int(client->settings, "request.timeout.ms")}};
-    enum stele_err err = wait_for(client, &waited, &request);
-    return stele_client__result(err, error.text);
-}
+/* Answers */
 
-struct listing {
-    struct stele_mem *mem;
-    void (*each)(void *arg, const struct stele_topic_info *info);
-    void *arg;
+/* In front of the object, so that its address alone frees it. */
+struct answer {
+    struct stele_answer_memory memory;
+    max_align_t object[];
 };
 
-static int compare_names(const void *a, const void *b)
+void *stele_answer_new(struct stele_client *client, size_t bytes)
 {
-    const struct stele_metadata_topic *const *left = a, *const *right = b;
-    return strcmp((*left)->name, (*right)->name);
+    struct answer *answer = stele_mem_alloc(client->env->mem, STELE_MEM_CLIENT, sizeof(*answer) + bytes);
+    if (answer == NULL)
+        return NULL;
+    stele_arena_init(&answer->memory.arena, client->env->mem, STELE_MEM_CLIENT, 0);
+    return answer->object;
 }
 
-static void take_list(struct waited *waited, const struct stele_response *response)
+struct stele_answer_memory *stele_answer_of(void *object)
 {
-    struct listing *listing = waited->arg;
-    size_t count = response->body.metadata.topic_count;
-    const struct stele_metadata_topic **topics =
-        stele_mem_array(listing->mem, STELE_MEM_CLIENT, count, sizeof(const struct stele_metadata_topic *));
-    waited->err = topics == NULL ? STELE_NO_MEMORY : response->body.metadata.err;
-    if (topics == NULL)
+    return &STELE_CONTAINER_OF(object, struct answer, object)->memory;
+}
+
+void stele_answer_free(void *object)
+{
+    if (object == NULL)
         return;
-    for (size_t i = 0; i < count; i++)
-        topics[i] = &response->body.metadata.topics[i];
-    stele_sort(topics, count, sizeof(const struct stele_metadata_topic *), compare_names);
-    for (size_t i = 0; i < count && waited->err == STELE_OK; i++) {
-        const struct stele_metadata_topic *topic = topics[i];
-        struct stele_topic_info info = {.partition_count = (int32_t)topic->partition_count,
-                                        .is_internal = topic->is_internal};
-        (void)snprintf(info.name, sizeof(info.name), "%s", topic->name);
-        stele_uuid_text(&topic->topic_id, info.topic_id);
-        listing->each(listing->arg, &info);
-    }
-    stele_mem_free(listing->mem, topics);
+    struct answer *answer = STELE_CONTAINER_OF(object, struct answer, object);
+    struct stele_mem *mem = answer->memory.arena.mem;
+    stele_arena_deinit(&answer->memory.arena);
+    stele_mem_free(mem, answer);
 }
 
-struct stele_result stele_topic_list(struct stele_client *client,
-                                     void (*each)(void *arg, const struct stele_topic_info *info), void *arg)
+void *stele_answer_alloc(struct stele_answer_memory *memory, size_t bytes)
 {
-    struct stele_error error = {.text = ""};
-    struct listing listing = {.mem = client->env->mem, .each = each, .arg = arg};
-    struct waited waited = {.take = take_list, .error = &error, .arg = &listing};
-    struct stele_request request = {.header.api = STELE_API_METADATA, .body.metadata.all_topics = true};
-    enum stele_err err = wait_for(client, &waited, &request);
-    return stele_client__result(err, error.text);
+    void *ptr = stele_arena_alloc(&memory->arena, bytes);
+    memory->is_out_of_memory |= ptr == NULL;
+    return ptr;
 }
 
-static void take_offset(struct waited *waited, const struct stele_response *response)
+void *stele_answer_list(struct stele_answer_memory *memory, size_t count)
 {
-    waited->err = STELE_UNKNOWN_SERVER_ERROR;
-    if (response->body.list_offsets.result_count == 1) {
-        waited->err = response->body.list_offsets.results[0].err;
-        *(int64_t *)waited->arg = response->body.list_offsets.results[0].offset;
-    }
+    void *ptr = stele_arena_array(&memory->arena, count + 1, sizeof(void *));
+    memory->is_out_of_memory |= ptr == NULL;
+    return ptr;
 }
 
-struct stele_result stele_offset_at(struct stele_client *client, const char *topic, int32_t partition, int64_t time_ms,
-                                    int64_t *out_offset)
+const char *stele_answer_text(struct stele_answer_memory *memory, const char *text)
 {
-    struct stele_error error = {.text = ""};
-    struct stele_list_offsets_partition wanted = {
-        .partition = partition, .current_leader_epoch = -1, .timestamp = time_ms};
-    int32_t partitions = 0;
-    int64_t offset = -1;
-    enum stele_err err = stele_client__topic(client, topic, &wanted.topic_id, &partitions, &error);
-    if (err == STELE_OK && (partition < 0 || partition >= partitions))
-        err = stele_error_set(&error, STELE_UNKNOWN_TOPIC_OR_PARTITION, "topic '%.200s' has partitions 0 to %d", topic,
-                              partitions - 1);
-    if (err == STELE_OK) {
-        struct waited waited = {.take = take_offset, .error = &error, .arg = &offset};
-        struct stele_request request = {
-            .header.api = STELE_API_LIST_OFFSETS,
-            .body.list_offsets = {.replica_id = -1, .partitions = &wanted, .partition_count = 1}};
-        err = wait_for(client, &waited, &request);
-    }
+    if (text == NULL)
+        return NULL;
+    const char *copy = stele_arena_string(&memory->arena, text, strlen(text));
+    memory->is_out_of_memory |= copy == NULL;
+    return copy;
+}
+
+const char *stele_answer_uuid(struct stele_answer_memory *memory, const struct stele_uuid *uuid)
+{
+    char text[STELE_UUID_TEXT_BYTES];
+    stele_uuid_text(uuid, text);
+    return stele_answer_text(memory, text);
+}
+
+const char *stele_answer_error(struct stele_answer_memory *memory, enum stele_err err, const char *message)
+{
     if (err == STELE_OK)
-        *out_offset = offset;
-    return stele_client__result(err, error.text);
+        return "";
+    return message == NULL || message[0] == 0 ? stele_err_text(err) : stele_answer_text(memory, message);
+}
+
+struct stele_result stele_answer_finish(enum stele_err err, const struct stele_error *error, void *object,
+                                        void **out_object)
+{
+    if (err == STELE_OK && (object == NULL || stele_answer_of(object)->is_out_of_memory))
+        err = STELE_NO_MEMORY;
+    if (err == STELE_OK)
+        *out_object = object;
+    else
+        stele_answer_free(object);
+    return stele_client__result(err, err == STELE_NO_MEMORY ? "" : error->text);
 }

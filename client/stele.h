@@ -45,25 +45,266 @@ STELE_EXPORT int stele_client_poll(struct stele_client *client, int wait_ms);
 /** The version text of the library, for instance "0.1.0". */
 STELE_EXPORT const char *stele_version(void);
 
-/* Admin: each call polls until it is answered or request.timeout.ms passed. */
+/* Admin: each call polls until it is answered or request.timeout.ms passed.
+ *
+ * What a call brings is one object to walk, freed by one call, and before the client is. Every list in it is an array
+ * of pointers, so that the structs can grow at their ends; only the library makes them. Texts are never NULL unless it
+ * is said. -1 stands for a number or time that is not known. */
 
 struct stele_topic_info {
-    char name[250];
-    char topic_id[23];
+    const char *name;
+    const char *topic_id;
     int32_t partition_count;
     bool is_internal;
 };
 
+struct stele_topics {
+    size_t topic_count;
+    const struct stele_topic_info *const *topics; /* in the order of their names */
+};
+
+/** Every topic of the cluster. */
+STELE_EXPORT struct stele_result stele_topic_list(struct stele_client *client, struct stele_topics **out_topics);
+STELE_EXPORT void stele_topics_free(struct stele_topics *topics);
+
+struct stele_partition_description {
+    int32_t partition;
+    int code; /* 0, or why the partition is not well, with the text of it */
+    const char *text;
+    int32_t leader_id; /* -1: none */
+    int32_t leader_epoch;
+    int32_t partition_epoch;
+    size_t replica_count, isr_count, elr_count;
+    const int32_t *replicas; /* the preferred leader first */
+    const int32_t *isr;      /* in sync */
+    const int32_t *elr;      /* may lead although not in sync */
+};
+
+struct stele_topic_description {
+    const char *name;
+    const char *topic_id;
+    int code; /* 0, or why there is no more to tell, with the text of it */
+    const char *text;
+    bool is_internal;
+    size_t partition_count;
+    const struct stele_partition_description *const *partitions;
+    size_t setting_count;
+    const struct stele_setting *settings; /* the topic's own; a row of NULLs ends them too */
+};
+
+struct stele_topic_descriptions {
+    size_t topic_count;
+    const struct stele_topic_description *const *topics; /* in the order of their names */
+};
+
+/** `topics` ends with NULL; NULL itself: every topic. A topic that is not there comes with its code. */
+STELE_EXPORT struct stele_result stele_topic_describe(struct stele_client *client, const char *const *topics,
+                                                      struct stele_topic_descriptions **out_topics);
+STELE_EXPORT void stele_topic_descriptions_free(struct stele_topic_descriptions *topics);
+/** partitions -1: the cluster's num.partitions. */
 STELE_EXPORT struct stele_result stele_topic_create(struct stele_client *client, const char *topic, int32_t partitions,
                                                     const struct stele_setting *settings);
-/** `each` is called for every topic in name order. */
-STELE_EXPORT struct stele_result
-stele_topic_list(struct stele_client *client, void (*each)(void *arg, const struct stele_topic_info *info), void *arg);
-/** STELE_OFFSET_ values or a time: the offset of the first record at or after it; -1 when there is none. */
+/** With all its records, for good. */
+STELE_EXPORT struct stele_result stele_topic_delete(struct stele_client *client, const char *topic);
+/** Adds partitions until there are `partitions` in all. Keys go elsewhere from then on. */
+STELE_EXPORT struct stele_result stele_topic_grow(struct stele_client *client, const char *topic, int32_t partitions);
+/** Deletes the records below `offset` (STELE_OFFSET_LATEST: all of them). *out_start (may be NULL) is where the
+ * partition begins now. */
+STELE_EXPORT struct stele_result stele_records_delete(struct stele_client *client, const char *topic, int32_t partition,
+                                                      int64_t offset, int64_t *out_start);
+
+/* In the place of a time. */
+enum { STELE_OFFSET_LATEST = -1, STELE_OFFSET_EARLIEST = -2, STELE_OFFSET_MAX_TIMESTAMP = -3 };
+
+struct stele_offset_found {
+    int32_t partition;
+    int code; /* 0, or why there is none, with the text of it */
+    const char *text;
+    int64_t offset;    /* -1: no record at or after the time */
+    int64_t timestamp; /* of that record; -1 for EARLIEST and LATEST */
+    int32_t leader_epoch;
+};
+
+struct stele_offsets {
+    size_t partition_count;
+    const struct stele_offset_found *const *partitions; /* by number */
+};
+
+/** In every partition the first record at or after a time, or one of STELE_OFFSET_. */
+STELE_EXPORT struct stele_result stele_topic_offsets(struct stele_client *client, const char *topic, int64_t time_ms,
+                                                     struct stele_offsets **out_offsets);
+STELE_EXPORT void stele_offsets_free(struct stele_offsets *offsets);
+/** The same for one partition. */
 STELE_EXPORT struct stele_result stele_offset_at(struct stele_client *client, const char *topic, int32_t partition,
                                                  int64_t time_ms, int64_t *out_offset);
 
-enum { STELE_OFFSET_LATEST = -1, STELE_OFFSET_EARLIEST = -2, STELE_OFFSET_MAX_TIMESTAMP = -3 };
+/* What settings are of. */
+enum { STELE_CONFIG_NODE = 0, STELE_CONFIG_CLUSTER = 1, STELE_CONFIG_TOPIC = 2 };
+/* Where a value comes from, the weakest first: the default, the start of the node (file, argument, environment), a
+ * change at run time for the cluster, for the node, for the topic. */
+enum {
+    STELE_CONFIG_OF_DEFAULT = 0,
+    STELE_CONFIG_OF_START = 1,
+    STELE_CONFIG_OF_CLUSTER = 2,
+    STELE_CONFIG_OF_NODE = 3,
+    STELE_CONFIG_OF_TOPIC = 4
+};
+/* What to ask for besides names and values. */
+enum { STELE_CONFIG_WITH_DOC = 1, STELE_CONFIG_WITH_HISTORY = 2 };
+
+struct stele_config_setting {
+    const char *name;
+    const char *value;         /* NULL: none */
+    int origin;                /* STELE_CONFIG_OF_ */
+    const char *origin_detail; /* "--set", a file and line, "" */
+    const char *default_value; /* NULL: none */
+    bool is_dynamic;           /* may change at run time */
+    const char *doc;           /* "" unless asked for */
+    const char *warning;       /* "" or what the rates measured say of it */
+};
+
+struct stele_config_change {
+    int64_t time_ms;
+    int kind; /* STELE_CONFIG_ */
+    const char *subject;
+    const char *name;
+    const char *value; /* NULL: back to what it was without */
+};
+
+struct stele_config {
+    size_t setting_count;
+    const struct stele_config_setting *const *settings;
+    size_t change_count;
+    const struct stele_config_change *const *changes; /* oldest first */
+};
+
+/** Settings of a topic, or with subject "" of the node that answers or of the cluster. `names` ends with NULL; NULL
+ * itself: all. `with`: STELE_CONFIG_WITH_ values added up. */
+STELE_EXPORT struct stele_result stele_config_describe(struct stele_client *client, int kind, const char *subject,
+                                                       const char *const *names, unsigned with,
+                                                       struct stele_config **out_config);
+STELE_EXPORT void stele_config_free(struct stele_config *config);
+/** Changes all of them or none; value NULL takes a setting back to what it is without. is_check: says what would
+ * happen and changes nothing. */
+STELE_EXPORT struct stele_result stele_config_alter(struct stele_client *client, int kind, const char *subject,
+                                                    const struct stele_setting *settings, bool is_check);
+
+struct stele_segment_description {
+    int64_t base_offset;
+    int64_t next_offset; /* of the segment after it, or the end */
+    int64_t bytes;
+    int64_t offset_index_bytes, time_index_bytes, txn_index_bytes;
+    int64_t first_timestamp, largest_timestamp;
+    int64_t modified_ms;
+    const char *rolled_because; /* "" for the active one */
+    const char *kept_because;
+    int64_t delete_at_ms; /* by the rules and rates of now */
+};
+
+struct stele_event_description {
+    int64_t time_ms;
+    const char *kind; /* "roll", "delete", "cut", "damage", "rebuild" */
+    int64_t offset;
+    int64_t bytes;
+    const char *reason;
+};
+
+struct stele_damage_description {
+    int64_t first_offset, last_offset;
+    int64_t segment_base, pos; /* where: the segment's first offset and the byte in its file */
+};
+
+struct stele_bucket_description {
+    int64_t up_to; /* inclusive */
+    int64_t count;
+};
+
+struct stele_histogram_description {
+    const char *name;
+    int64_t count, sum, max;
+    size_t bucket_count;
+    const struct stele_bucket_description *const *buckets;
+};
+
+struct stele_log_description {
+    const char *topic;
+    int32_t partition;
+    int code; /* 0, or why there is no more to tell, with the text of it */
+    const char *text;
+    const char *directory;
+    int32_t leader_epoch;
+    int64_t log_start_offset, high_watermark, last_stable_offset, log_end_offset;
+    int64_t recovery_point;
+    int64_t bytes;
+    int32_t segment_total, producer_total;
+    int64_t bytes_appended; /* since the start of the node, */
+    int64_t appended_ms;    /* in this time */
+    size_t segment_count, event_count, damage_count, histogram_count;
+    const struct stele_segment_description *const *segments;
+    const struct stele_event_description *const *events; /* oldest first */
+    const struct stele_damage_description *const *damages;
+    const struct stele_histogram_description *const *histograms;
+};
+
+struct stele_log_descriptions {
+    size_t log_count;
+    const struct stele_log_description *const *logs; /* by topic and partition */
+};
+
+/* Segments bring events and damaged ranges with them; stats the histograms, for which every batch header is read. */
+enum { STELE_LOG_WITH_SEGMENTS = 1, STELE_LOG_WITH_STATS = 2 };
+
+/** `topic` NULL: those of every topic; `partition` -1: every one. `with`: STELE_LOG_WITH_ values added up. */
+STELE_EXPORT struct stele_result stele_topic_logs(struct stele_client *client, const char *topic, int32_t partition,
+                                                  unsigned with, struct stele_log_descriptions **out_logs);
+STELE_EXPORT void stele_log_descriptions_free(struct stele_log_descriptions *logs);
+
+struct stele_directory_description {
+    const char *path;
+    bool is_offline, is_full;
+    int64_t free_bytes, reserve_bytes;
+    int32_t partition_count;
+};
+
+struct stele_metric_description {
+    const char *name;
+    int64_t value;
+};
+
+struct stele_slow_description {
+    int64_t time_ms; /* when the request came */
+    int32_t api;
+    const char *api_name; /* "" when this library does not know it */
+    const char *client_id;
+    const char *peer;
+    int64_t total_us;
+    int64_t queue_us, append_us, fsync_us, read_us, reply_us;
+    int64_t bytes;
+    int64_t segments_searched;
+    int64_t bytes_scanned;
+    bool was_cold; /* read ranges that were not in memory */
+};
+
+struct stele_node_description {
+    int32_t node_id;
+    const char *cluster_id;
+    const char *software_version;
+    int64_t uptime_ms;
+    int32_t shard_count, connection_count, topic_count, partition_count;
+    int32_t offline_count; /* partitions */
+    int64_t memory_bytes;
+    int64_t memory_limit_bytes; /* 0: none */
+    int64_t longest_stall_us;   /* of an event loop, since the start */
+    size_t directory_count, metric_count, slow_count;
+    const struct stele_directory_description *const *directories;
+    const struct stele_metric_description *const *metrics;
+    const struct stele_slow_description *const *slow; /* the slowest first */
+};
+
+/** The node that answers: with its metrics when asked for, and up to `slow_max` of its slowest requests. */
+STELE_EXPORT struct stele_result stele_node_describe(struct stele_client *client, bool with_metrics, int32_t slow_max,
+                                                     struct stele_node_description **out_node);
+STELE_EXPORT void stele_node_description_free(struct stele_node_description *node);
 
 struct stele_header {
     const char *key;   /* zero-terminated */

@@ -1,0 +1,68 @@
+/* What the admin calls share: a call that polls until it is answered, and the object that its answer becomes. */
+#ifndef STELE_CLIENT_ADMIN_INTERNAL_H
+#define STELE_CLIENT_ADMIN_INTERNAL_H
+
+#include "client/client_internal.h"
+
+/** A call that somebody waits for; `take` sees the answer while it lives and says in `err` how it went. */
+struct stele_waited {
+    struct stele_call call;
+    bool is_done;
+    bool is_final; /* the answer tells all: no retry whatever the error's class */
+    enum stele_err err;
+    void (*take)(struct stele_waited *waited, const struct stele_response *response);
+    struct stele_error *error;
+    void *arg;
+};
+
+/** Tries until the answer tells all or the request's time has passed. */
+STELE_MUST_CHECK enum stele_err stele_client__wait_for(struct stele_client *client, struct stele_waited *waited,
+                                                       struct stele_request *request);
+/** The error of an answer with the node's own words, if it has some. UNKNOWN_TOPIC_OR_PARTITION is final: of a class
+ * that may be tried again, since a new topic takes a moment to be known, but who asks wants to know. */
+void stele_waited_end(struct stele_waited *waited, enum stele_err err, const char *message);
+/** The error of somebody who named a topic that is not there. */
+enum stele_err stele_client__no_topic(struct stele_error *error, const char *topic);
+/** Topic id of a topic that has the partition. */
+STELE_MUST_CHECK enum stele_err stele_client__partition(struct stele_client *client, const char *topic,
+                                                        int32_t partition, struct stele_uuid *out_topic_id,
+                                                        struct stele_error *error);
+int32_t stele_client__timeout_ms(const struct stele_client *client);
+
+/** An object that the caller frees at once. Functions that take memory from it give NULL when there is none, and
+ * leave is_out_of_memory behind, so that one look at the end tells. */
+struct stele_answer_memory {
+    struct stele_arena arena;
+    bool is_out_of_memory;
+};
+
+/** Memory with `bytes` of a zeroed object in it, or NULL; freed through the object. */
+STELE_MUST_CHECK void *stele_answer_new(struct stele_client *client, size_t bytes);
+struct stele_answer_memory *stele_answer_of(void *object);
+/** NULL is fine. */
+void stele_answer_free(void *object);
+STELE_MUST_CHECK void *stele_answer_alloc(struct stele_answer_memory *memory, size_t bytes);
+/** `count` and one more pointer. */
+STELE_MUST_CHECK void *stele_answer_list(struct stele_answer_memory *memory, size_t count);
+/** A copy; NULL stays NULL. */
+const char *stele_answer_text(struct stele_answer_memory *memory, const char *text);
+const char *stele_answer_uuid(struct stele_answer_memory *memory, const struct stele_uuid *uuid);
+/** Of an error: `message`, or what is always said of it; "" for OK. */
+const char *stele_answer_error(struct stele_answer_memory *memory, enum stele_err err, const char *message);
+/** A list in `to` of structs of `type` made by `make` from the elements of an array of the message. */
+#define STELE_ANSWER_LIST(memory, to, count, from, type, make)                                                         \
+    do {                                                                                                               \
+        type **list_ = stele_answer_list((memory), (count));                                                           \
+        for (size_t i_ = 0; list_ != NULL && i_ < (count); i_++) {                                                     \
+            list_[i_] = stele_answer_alloc((memory), sizeof(type));                                                    \
+            if (list_[i_] != NULL)                                                                                     \
+                make((memory), &(from)[i_], list_[i_]);                                                                \
+        }                                                                                                              \
+        (to) = (const type *const *)list_;                                                                             \
+    } while (0)
+
+/** The end of a call that brings an object: hands it out or frees it. */
+struct stele_result stele_answer_finish(enum stele_err err, const struct stele_error *error, void *object,
+                                        void **out_object);
+
+#endif
