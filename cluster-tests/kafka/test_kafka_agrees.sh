@@ -11,6 +11,7 @@ bin=$root/build/bin
 write_logs=${WRITE_LOGS:-$root/build/release/bin/write_logs}
 work=$(mktemp -d)
 export KAFKA_PEER=${KAFKA_PEER:-$root/build/kafka-peer} KAFKA_HEAP=512m LC_ALL=C.UTF-8
+export KAFKA_JAVA_OPTS="-XX:+UseSerialGC -XX:TieredStopAtLevel=1" # short lives
 kafka=$here/kafka.sh
 node=
 stop_node() { if [ -n "$node" ]; then kill "$1" "$node" 2>/dev/null || true; wait "$node" 2>/dev/null || true; node=; fi; }
