@@ -36,7 +36,7 @@ static void send_work(struct node_script *script)
 {
     static const struct node_shape small = {.count = 1, .acks = -1},
                                    middle = {.count = 4, .value_bytes = 500, .acks = 1};
-    static const struct node_shape large = {.count = 40, .value_bytes = 3000, .codec = STELE_CODEC_LZ4, .acks = 1};
+    static const struct node_shape large = {.count = 20, .value_bytes = 1500, .codec = STELE_CODEC_LZ4, .acks = 1};
     static const struct node_shape *const shapes[] = {&small, &large, &middle, &small, &large, &small};
     struct node_world *world = script->world;
     struct stele_fetch_partition parts[NODE_SCRIPT_PARTITIONS];

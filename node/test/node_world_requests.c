@@ -20,8 +20,11 @@ struct stele_buf *node_world_batch(struct node_world *world, const struct node_s
     assert_non_null(builder);
     assert_non_null(text);
     for (int i = 0; i < shape->count || i == 0; i++) {
-        for (size_t at = 16; at < bytes; at++) /* repeats itself a little */
-            text[at] = (char)('a' + ((size_t)value + at * at / 7) % 23);
+        uint32_t noise = (uint32_t)(value + i) * 2654435761u;
+        for (size_t at = 16; at < bytes; at++) { /* so that a compressed batch is not small */
+            noise = noise * 1664525u + 1013904223u;
+            text[at] = (char)(' ' + (noise >> 25) % 90);
+        }
         (void)snprintf(text, 16, "%015lld", (long long)(value + i));
         text[15] = ' ';
         struct stele_record_in in = {.timestamp = world->wall_ms, .value = text, .value_bytes = (int32_t)bytes};

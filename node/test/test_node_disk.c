@@ -332,6 +332,70 @@ static void test_names(void **state)
     }
 }
 
+/* A log that cannot be opened for want of room comes up when there is some. A stop before that leaves no clean marker:
+ * what it holds was not recovered. */
+static void test_opening_waits(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 4 * SEEDS; seed++) {
+        struct stele_uuid topic_id;
+        struct node_world *world = world_with_topic(seed, "a", &topic_id);
+        struct node_conn *conn = node_world_greet(world, 1);
+        for (int i = 0; i < 6; i++)
+            assert_int_equal(node_conn_produce(conn, &topic_id, i % 2)->err, STELE_OK);
+        node_world_crash(world, SIM_DISK_KILL);
+        sim_disk_break(world->disk, "*a/t-0/0*", SIM_DISK_BIT(SIM_DISK_OPEN),
+                       seed % 2 == 0 ? STELE_NO_SPACE : STELE_NO_MEMORY, 0);
+        node_world_start(world);
+        conn = node_world_greet(world, 1);
+        node_world_pass(world, 3000);
+        assert_int_equal(node_conn_produce(conn, &topic_id, 0)->err, STELE_LEADER_NOT_AVAILABLE);
+        assert_int_equal(node_conn_produce(conn, &topic_id, 1)->err, STELE_OK);
+        if (seed % 4 < 2) {
+            assert_ok(node_world_stop(world));
+            assert_false(exists(world, "a/.kafka_cleanshutdown"));
+            sim_disk_heal(world->disk);
+            world->traces[STELE_TRACE_LOG_RECOVERED] = 0;
+            node_world_start(world);
+            conn = node_world_greet(world, 1);
+            assert_true(world->traces[STELE_TRACE_LOG_RECOVERED] > 0);
+        } else {
+            sim_disk_heal(world->disk);
+            node_world_pass(world, 600);
+        }
+        for (int32_t i = 0; i < 2; i++) {
+            assert_int_equal(node_conn_produce(conn, &topic_id, i)->err, STELE_OK);
+            (void)node_world_check_partition(conn, &topic_id, i, false);
+        }
+        assert_ok(node_world_stop(world));
+        assert_true(exists(world, "a/.kafka_cleanshutdown"));
+        node_world_free(world);
+    }
+}
+
+/* Without its last checkpoints a stop is not clean, says so and leaves no marker; nothing is lost. */
+static void test_last_checkpoint(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < SEEDS; seed++) {
+        struct stele_uuid topic_id;
+        struct node_world *world = world_with_topic(seed, "a", &topic_id);
+        struct node_conn *conn = node_world_greet(world, 1);
+        for (int i = 0; i < 6; i++)
+            assert_int_equal(node_conn_produce(conn, &topic_id, i % 2)->err, STELE_OK);
+        sim_disk_break(world->disk, "*a/*-checkpoint*", SIM_DISK_BIT(SIM_DISK_WRITE), STELE_NO_SPACE, 0);
+        assert_int_equal(node_world_stop(world), STELE_NO_SPACE);
+        assert_false(world->is_fatal);
+        assert_false(exists(world, "a/.kafka_cleanshutdown"));
+        sim_disk_heal(world->disk);
+        node_world_start(world);
+        conn = node_world_greet(world, 1);
+        for (int32_t i = 0; i < 2; i++)
+            (void)node_world_check_partition(conn, &topic_id, i, false);
+        node_world_free(world);
+    }
+}
+
 /* The checkpoints of a round: recovery points as far as was synced, no high watermark above them, start offsets where
  * retention moved them. Segments that retention took are renamed and, after their time, gone. */
 static void test_rounds(void **state)
@@ -394,6 +458,8 @@ int main(void)
         cmocka_unit_test(test_failed_dir_crash),
         cmocka_unit_test(test_failed_metadata),
         cmocka_unit_test(test_names),
+        cmocka_unit_test(test_opening_waits),
+        cmocka_unit_test(test_last_checkpoint),
         cmocka_unit_test(test_rounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
