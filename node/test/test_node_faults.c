@@ -135,11 +135,45 @@ static void test_disk_lasting(void **state)
     each_disk_call(&(struct sim_disk_fault){.err = STELE_IO, .is_lasting = true}, 13);
 }
 
+/* A stop at a drawn moment, while something fails at another: it ends all the same. */
+static void test_disturbed_stop(void **state)
+{
+    static const enum stele_err errs[] = {STELE_IO, STELE_NO_SPACE, STELE_NO_MEMORY};
+    (void)state;
+    for (uint64_t seed = 1; seed <= 400; seed++) {
+        struct node_script script;
+        struct node_world *world = world_new(seed, (enum before)(seed % 3));
+        struct sim_disk_fault fault = {.err = errs[seed % 3], .is_lasting = seed % 4 > 1};
+        int64_t at = 1 + (int64_t)stele_prng_below(&world->prng, 200);
+        int stop_at = (int)stele_prng_below(&world->prng, 250);
+        if (fault.err == STELE_NO_SPACE)
+            fault.ops = SIM_DISK_BIT(SIM_DISK_WRITE) | SIM_DISK_BIT(SIM_DISK_SYNC) | SIM_DISK_BIT(SIM_DISK_OPEN) |
+                        SIM_DISK_BIT(SIM_DISK_MKDIR);
+        if (seed % 5 == 0)
+            stele_test_mem_fail(&world->mem, at * 4, fault.is_lasting);
+        else
+            sim_disk_arm(world->disk, at, &fault);
+        node_script_init(&script, world);
+        for (int i = 0; i < stop_at && node_script_step(&script); i++) {
+        }
+        node_script_stop(&script);
+        while (node_script_step(&script)) {
+        }
+        check_end(world);
+        node_world_drop(world);
+        sim_disk_heal(world->disk);
+        enum sim_disk_crash_mode mode = (enum sim_disk_crash_mode)stele_prng_below(&world->prng, 3);
+        sim_disk_crash(world->disk, mode);
+        node_script_check(&script, mode != SIM_DISK_KILL);
+        node_world_free(world);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_memory),    cmocka_unit_test(test_memory_lasting), cmocka_unit_test(test_disk_error),
-        cmocka_unit_test(test_disk_full), cmocka_unit_test(test_disk_lasting),
+        cmocka_unit_test(test_disk_full), cmocka_unit_test(test_disk_lasting),   cmocka_unit_test(test_disturbed_stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

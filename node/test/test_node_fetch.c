@@ -188,6 +188,34 @@ static void test_race(void **state)
         race(seed);
 }
 
+/* An append that meets a fetch between its read and its wait ends the wait: no time need pass. */
+static void test_no_lost_wake(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        struct stele_uuid topic_id;
+        struct node_answer answer;
+        struct node_world *world = world_with_topic(seed, 3, &topic_id);
+        struct node_conn *reader = node_world_greet(world, 2), *writer = node_world_greet(world, 1);
+        struct stele_fetch_partition parts[PARTITIONS];
+        for (int32_t i = 0; i < PARTITIONS; i++)
+            parts[i] = node_fetch_at(&topic_id, i, 0);
+        for (int round = 0; round < 40; round++) {
+            int32_t to = (int32_t)stele_prng_below(&world->prng, PARTITIONS);
+            (void)node_conn_put(writer, &topic_id, to, &(struct node_shape){.acks = 1});
+            for (uint64_t steps = stele_prng_below(&world->prng, 8); steps > 0; steps--)
+                (void)node_world_step(world);
+            send_fetch(reader, parts, PARTITIONS, 1, 600000);
+            node_conn_take(writer, &answer);
+            assert_int_equal(node_world_enter(world, writer, &answer)->err, STELE_OK);
+            node_conn_take(reader, &answer);
+            assert_true(answer.records_bytes > 0);
+            parts[to].fetch_offset++;
+        }
+        node_world_free(world);
+    }
+}
+
 /* min_bytes counts the sum over the partitions; no more is waited for than an answer may hold. */
 static void test_min_bytes(void **state)
 {
@@ -402,9 +430,9 @@ static void test_cold(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parked), cmocka_unit_test(test_race),   cmocka_unit_test(test_min_bytes),
-        cmocka_unit_test(test_budget), cmocka_unit_test(test_errors), cmocka_unit_test(test_high_watermark),
-        cmocka_unit_test(test_cold),
+        cmocka_unit_test(test_parked),         cmocka_unit_test(test_race),   cmocka_unit_test(test_no_lost_wake),
+        cmocka_unit_test(test_min_bytes),      cmocka_unit_test(test_budget), cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_high_watermark), cmocka_unit_test(test_cold),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
