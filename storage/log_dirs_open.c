@@ -221,6 +221,8 @@ static enum stele_err sync_parent(struct stele_vfs *vfs, const char *path, size_
     return vfs->ops->sync_dir(vfs, parent);
 }
 
+/* The directories of `path`, with their names synced: also of one that is there, for a start that was killed may have
+ * made it. One further up is rather another's, who may not let us read it. */
 static enum stele_err make_dirs(struct stele_vfs *vfs, const char *path)
 {
     char part[STELE_PATH_BYTES];
@@ -233,9 +235,11 @@ static enum stele_err make_dirs(struct stele_vfs *vfs, const char *path)
         memcpy(part, path, i);
         part[i] = 0;
         enum stele_err err = vfs->ops->mkdir(vfs, part);
-        if (err == STELE_OK)
-            err = sync_parent(vfs, path, i);
         if (err != STELE_OK && err != STELE_EXISTS)
+            return err;
+        bool is_known = err == STELE_EXISTS && i < bytes;
+        err = sync_parent(vfs, path, i);
+        if (err != STELE_OK && !is_known)
             return err;
     }
     return STELE_OK;
@@ -247,7 +251,7 @@ static enum stele_err lock_dir(struct stele_log_dirs *dirs, int at, struct stele
     char path[STELE_PATH_BYTES];
     struct stele_stat stat;
     enum stele_err err = vfs_of(dirs)->ops->stat(vfs_of(dirs), dir->path, &stat);
-    if (err == STELE_NOT_FOUND)
+    if (err == STELE_NOT_FOUND || (err == STELE_OK && !dir->has_properties))
         err = make_dirs(vfs_of(dirs), dir->path);
     if (err == STELE_OK)
         err = stele_path_join(path, dir->path, STELE_LOCK_FILE);

@@ -132,6 +132,32 @@ static void test_first_start(void **state)
     stele_log_dirs_close(dirs);
 }
 
+/* A directory whose name a killed start left unsynced is made durable by the next one. */
+static void test_unsynced_directory(void **state)
+{
+    struct fixture *f = *state;
+    for (int64_t at = 1;; at++) {
+        struct stele_log_dirs *dirs = NULL;
+        struct sim_disk *before = f->disk;
+        f->disk = sim_disk_copy(before);
+        f->env.env.vfs = sim_disk_vfs(f->disk);
+        sim_disk_arm(f->disk, at, &(struct sim_disk_fault){.is_crash = true});
+        if (open_dirs(f, &dirs) == STELE_OK)
+            stele_log_dirs_close(dirs);
+        bool has_struck = sim_disk_has_struck(f->disk);
+        sim_disk_crash(f->disk, SIM_DISK_KILL);
+        assert_ok(open_dirs(f, &dirs));
+        stele_log_dirs_close(dirs);
+        for (int i = 0; i < f->count; i++)
+            assert_true(sim_disk_is_durable(f->disk, f->paths[i], 0, 0));
+        sim_disk_free(f->disk);
+        f->disk = before;
+        f->env.env.vfs = sim_disk_vfs(before);
+        if (!has_struck)
+            break;
+    }
+}
+
 /* A first start that a crash breaks off at any point can be repeated. */
 static void test_first_start_crashes(void **state)
 {
@@ -797,6 +823,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_first_start, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_unsynced_directory, setup, teardown),
         cmocka_unit_test_setup_teardown(test_first_start_crashes, setup, teardown),
         cmocka_unit_test(test_refused_untouched),
         cmocka_unit_test_setup_teardown(test_locks, setup, teardown),
