@@ -33,6 +33,10 @@ static void draw_net(struct run *run, struct stele_prng *prng, bool is_calm)
         net->pipe_bytes_max = half(prng) ? 600 : 6000;
         net->latency_us_max = stele_min_i64(net->latency_us_max, 3000);
     }
+    run->has_many_consumers = sim_chance(prng, 1, 8);
+    run->has_many_consumers = run->has_many_consumers && net->chunk_bytes_max == 0 && net->pipe_bytes_min > 1000;
+    if (run->has_many_consumers)
+        net->latency_us_min = 5000;
     int64_t reset_us = half(prng) ? stele_prng_range(prng, 300000, 5000000) : 0;
     int64_t stall_us = half(prng) ? stele_prng_range(prng, 300000, 5000000) : 0;
     int64_t silence_us = half(prng) ? stele_prng_range(prng, 1000000, 8000000) : 0;
@@ -83,10 +87,7 @@ static void draw_node(struct run *run, struct stele_prng *prng)
     run->dir_count = half(prng) ? 1 : 2;
     set_text(run, "log.dirs", run->dir_count == 1 ? "a" : "a,b");
     set_node(run, "log.dir.reserve.bytes", 0);
-    /* What a power loss takes below a checkpointed high watermark is damage that only a peer could mend. */
     int64_t interval_ms = stele_prng_range(prng, 100, 6000);
-    if (run->faults.has_power_losses || run->faults.has_errors)
-        interval_ms = 3600000;
     set_node(run, "replica.high.watermark.checkpoint.interval.ms", interval_ms);
     set_node(run, "log.flush.offset.checkpoint.interval.ms", interval_ms);
     set_node(run, "log.flush.start.offset.checkpoint.interval.ms", interval_ms);

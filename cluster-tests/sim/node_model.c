@@ -197,7 +197,7 @@ void model_delivered(struct run_producer *producer, const struct stele_delivery 
         return;
     }
     bool is_synced = delivery->durability == 3;
-    if (delivery->offset < 0 || is_synced != topic->flushes_before_ack || (!is_synced && delivery->durability != 1))
+    if (delivery->offset < 0 || (!is_synced && (topic->flushes_before_ack || delivery->durability != 1)))
         sim_world_fail(&run->world, "record %lld was reported at offset %lld with durability %d", (long long)tag,
                        (long long)delivery->offset, delivery->durability);
     run_reach(run, is_synced ? RUN_POINT_ACKED_SYNCED : RUN_POINT_ACKED_WRITTEN);

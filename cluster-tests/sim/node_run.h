@@ -102,6 +102,7 @@ struct run_client {
     struct run_producer producers[RUN_PRODUCERS_MAX];
     struct run_consumer consumers[RUN_TOPICS_MAX];
     int32_t records_left;
+    int read_topic;
 };
 
 /* What may happen in this run. */
@@ -121,6 +122,7 @@ struct run {
     struct run_client clients[RUN_CLIENTS];
     struct run_topic topics[RUN_TOPICS_MAX];
     int topic_count, dir_count;
+    bool has_many_consumers;
     struct run_record *records;
     int64_t record_count, record_capacity;
     struct stele_mem mem; /* the checker's */

@@ -181,6 +181,17 @@ static void assign(struct run_client *self, int topic, int32_t partition, int64_
         consumer->since[partition] = self->run->power_losses;
 }
 
+/* Two consumers of one client share a connection and hurry each other without a pause: few runs have that. */
+static void leave_others(struct run_client *self, int topic)
+{
+    for (int i = 0; i < RUN_TOPICS_MAX && !self->run->has_many_consumers; i++) {
+        if (i == topic)
+            continue;
+        stele_consumer_free(self->consumers[i].consumer);
+        self->consumers[i].consumer = NULL;
+    }
+}
+
 static struct run_consumer *get_consumer(struct run_client *self, int topic)
 {
     static const char *const waits[] = {"10", "50", "500", "3000"};
@@ -190,6 +201,7 @@ static struct run_consumer *get_consumer(struct run_client *self, int topic)
     struct run_consumer *consumer = &self->consumers[topic];
     if (consumer->consumer != NULL)
         return consumer;
+    leave_others(self, topic);
     struct stele_setting settings[] = {{"fetch.max.wait.ms", waits[range(self, 0, 3)]},
                                        {"max.partition.fetch.bytes", bytes[size]},
                                        {"fetch.min.bytes", waits_for_more ? "5000" : "1"},
@@ -270,7 +282,9 @@ static bool read_one(struct run_client *self, int topic, int wait_ms)
 
 static void consume(struct run_client *self)
 {
-    int topic = (int)range(self, 0, self->run->topic_count - 1);
+    if (chance(self, 1, 3))
+        self->read_topic = (int)range(self, 0, self->run->topic_count - 1);
+    int topic = self->read_topic;
     struct run_consumer *consumer = get_consumer(self, topic);
     if (consumer == NULL)
         return;

@@ -22,7 +22,8 @@ static struct stele_conn *peer_of(struct stele_conn *conn)
 
 int64_t sim_net_latency(struct sim_world *world)
 {
-    return 1 + sim_draw_log(sim_stream(world, SIM_STREAM_LATENCY), world->net->rates.latency_us_max);
+    const struct sim_net_rates *rates = &world->net->rates;
+    return 1 + rates->latency_us_min + sim_draw_log(sim_stream(world, SIM_STREAM_LATENCY), rates->latency_us_max);
 }
 
 /* The end of an end. */

@@ -14,7 +14,7 @@
 struct sim_net_rates {
     int64_t reset_us, stall_us, silence_us; /* mean time between two of them, over all connections */
     int64_t stall_us_max;
-    int64_t latency_us_max;
+    int64_t latency_us_min, latency_us_max;
     uint32_t refused, blackholed; /* connects, per thousand */
     size_t pipe_bytes_min, pipe_bytes_max;
     size_t chunk_bytes_max; /* handed over at a time, three times of four; 0: all that is there */

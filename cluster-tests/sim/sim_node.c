@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SEEDS = 300, AGAIN_EVERY = 16, EVENTS_MAX = 20000000, CALM_US_MAX = 900000000, RECORDS_MAX = 300 };
+enum { SEEDS = 400, AGAIN_EVERY = 16, EVENTS_MAX = 20000000, CALM_US_MAX = 900000000, RECORDS_MAX = 300 };
 
 struct totals {
     int64_t world[SIM_POINT_COUNT], run[RUN_POINT_COUNT];
