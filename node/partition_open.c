@@ -69,8 +69,13 @@ static void open_work(struct stele_job *job)
     partition->open_error.text[0] = 0;
     if (err == STELE_OK || err == STELE_EXISTS)
         err = stele_log_open(&partition->open, &partition->opened, &partition->report, &partition->open_error);
-    if (err == STELE_OK)
+    if (err == STELE_OK) {
         err = sync_opened(partition->opened);
+        if (err != STELE_OK) { /* another try opens it anew */
+            stele_log_free(partition->opened);
+            partition->opened = NULL;
+        }
+    }
     partition->open_error.err = err;
 }
 
