@@ -253,11 +253,11 @@ void model_latest(struct run *run, int topic, int partition, const struct model_
     promise(it, offset, is_synced);
 }
 
-int64_t model_offset_at(struct run *run, int topic, int partition, int64_t time_ms)
+int64_t model_offset_at(struct run *run, int topic, int partition, int64_t time_ms, int64_t end)
 {
     struct run_partition *it = partition_of(run, topic, partition);
-    for (int64_t offset = 0; offset < it->count; offset++) {
-        STELE_ASSERT(it->tags[offset] >= 0);
+    for (int64_t offset = 0; offset < end; offset++) {
+        STELE_ASSERT(known(it, offset) >= 0);
         if (run->records[it->tags[offset]].timestamp >= time_ms)
             return offset;
     }

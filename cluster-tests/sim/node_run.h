@@ -154,8 +154,8 @@ struct model_asked {
 };
 struct model_asked model_ask(struct run *run, int topic, int partition);
 void model_latest(struct run *run, int topic, int partition, const struct model_asked *asked, int64_t offset);
-/** The first offset whose record has that time or a later one; all records are known. */
-int64_t model_offset_at(struct run *run, int topic, int partition, int64_t time_ms);
+/** The first offset below `end`, up to which all is known, whose record has that time or a later one; -1: none. */
+int64_t model_offset_at(struct run *run, int topic, int partition, int64_t time_ms, int64_t end);
 /** The machine dies: what its disk holds, and what of that must stay. */
 void model_death(struct run *run);
 /** The node serves: what was promised is there, and nothing that was not. */

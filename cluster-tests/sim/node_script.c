@@ -348,7 +348,8 @@ static void finish_records(struct run_client *self, int64_t until_ms)
     }
 }
 
-static void check_times(struct run_client *self, int topic, int32_t partition)
+/* What was sent without acks, or sent again, may still arrive: behind `end` the model may know less than the node. */
+static void check_times(struct run_client *self, int topic, int32_t partition, int64_t end)
 {
     struct run *run = self->run;
     for (int i = 0; i < 2 && run->record_count > 0; i++) {
@@ -356,8 +357,8 @@ static void check_times(struct run_client *self, int topic, int32_t partition)
         int64_t time_ms = run->records[tag].timestamp + range(self, -1, 1);
         struct stele_result result =
             stele_offset_at(self->sim.client, run->topics[topic].name, partition, time_ms, &offset);
-        int64_t wanted = model_offset_at(run, topic, partition, time_ms);
-        if (is_done(self, &result, "offset by time") && offset != wanted)
+        int64_t wanted = model_offset_at(run, topic, partition, time_ms, end);
+        if (is_done(self, &result, "offset by time") && offset != wanted && (wanted >= 0 || offset < end))
             sim_world_fail(&run->world, "%s-%d at %lld is offset %lld, not %lld", run->topics[topic].name, partition,
                            (long long)time_ms, (long long)wanted, (long long)offset);
     }
@@ -379,10 +380,7 @@ static void read_all(struct run_client *self, int topic, int64_t until_ms)
                               it->name, i, (long long)self->consumers[topic].expected[i], (long long)end);
             check_time(self, until_ms, "reading all");
         }
-        if (end != it->partitions[i].count)
-            sim_world_fail(&self->run->world, "%s-%d ends at %lld, and %lld are known", it->name, i, (long long)end,
-                           (long long)it->partitions[i].count);
-        check_times(self, topic, i);
+        check_times(self, topic, i, end);
     }
 }
 
