@@ -20,8 +20,8 @@ void stele_controller_fatal(struct stele_controller *control, enum stele_err err
 {
     struct stele_node *node = control->node;
     struct stele_error error;
-    (void)stele_error_set(&error, err, "%s (%s): the node cannot go on without it; repair the disk and start again",
-                          what, stele_err_text(err));
+    (void)stele_error_set(&error, err, "%s (%s): the node cannot go on without it; %s and start again", what,
+                          stele_err_text(err), err == STELE_NO_MEMORY ? "give it more memory" : "repair the disk");
     node->options.fatal(node->options.arg, STELE_EXIT_STORAGE, &error);
 }
 

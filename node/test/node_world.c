@@ -362,6 +362,17 @@ void node_world_pass(struct node_world *world, int64_t ms)
     }
 }
 
+void node_world_jump(struct node_world *world, int64_t ms)
+{
+    world->mono_us += ms * 1000;
+    world->wall_ms += ms;
+    for (int i = 0; i < world->shard_count; i++) {
+        world->poster = i;
+        stele_node_tick(world->node, i);
+        world->poster = POSTER_TEST;
+    }
+}
+
 int node_world_job_count(const struct node_world *world)
 {
     return world->job_count;

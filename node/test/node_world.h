@@ -128,6 +128,8 @@ bool node_world_step(struct node_world *world);
 void node_world_run(struct node_world *world);
 /** As run, and lets time pass: every deadline on the way is met. */
 void node_world_pass(struct node_world *world, int64_t ms);
+/** Time goes on and every shard's deadlines are met, but nothing else moves. */
+void node_world_jump(struct node_world *world, int64_t ms);
 int node_world_job_count(const struct node_world *world);
 
 /** A connection that has said hello; NULL when the node took none. `connect` takes no greeting. */

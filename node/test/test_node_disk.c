@@ -226,6 +226,39 @@ static void test_failed_dir(void **state)
     }
 }
 
+/* A directory that fails while partitions are made and opened on it: they do not come up on it. */
+static void test_failed_dir_opening(void **state)
+{
+    int on_b = 0;
+    (void)state;
+    for (uint64_t seed = 1; seed < 150; seed++) {
+        struct stele_uuid topic_id;
+        struct node_answer answer;
+        struct node_world *world = world_with_topic(seed, "a,b", &topic_id);
+        struct node_conn *conn = node_world_greet(world, 1);
+        assert_int_equal(node_conn_produce(conn, &topic_id, 0)->err, STELE_OK);
+        sim_disk_break(world->disk, "*b/*checkpoint*", 0, STELE_IO, 0);
+        node_world_pass(world, 4990);
+        node_conn_send_create(conn, "u", 4, NULL, 0);
+        for (uint64_t i = 0; i < seed % 50; i++)
+            (void)node_world_step(world);
+        node_world_jump(world, 20); /* the round begins */
+        node_conn_take(conn, &answer);
+        topic_id = answer.response.body.create_topic.topic_id;
+        node_world_pass(world, 10);
+        for (int32_t i = 0; i < 4; i++) {
+            char path[] = "b/u-0";
+            path[4] = (char)('0' + i);
+            bool is_there = exists(world, path);
+            on_b += is_there;
+            assert_int_equal(node_conn_produce(conn, &topic_id, i)->err,
+                             is_there ? STELE_KAFKA_STORAGE_ERROR : STELE_OK);
+        }
+        node_world_free(world);
+    }
+    assert_true(on_b > 50);
+}
+
 /* Dropped at any moment after a directory failed. */
 static void test_failed_dir_crash(void **state)
 {
@@ -273,6 +306,35 @@ static void test_failed_metadata(void **state)
     }
 }
 
+/* flush.messages counts on while a flush is under way. */
+static void test_flush_messages(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < SEEDS; seed++) {
+        static const char path[] = "a/t-0/00000000000000000000.log";
+        struct stele_uuid topic_id;
+        struct stele_stat stat;
+        struct node_answer answer;
+        struct node_world *world = node_world_new(seed, 1 + (int)(seed % 3));
+        struct stele_vfs *vfs = sim_disk_vfs(world->disk);
+        node_world_set(world, "log.dirs", "a");
+        node_world_set(world, "log.flush.interval.messages", "1");
+        node_world_start(world);
+        struct node_conn *conn = node_world_greet(world, 1);
+        assert_int_equal(node_conn_create_topic(conn, "t", 1, &topic_id), STELE_OK);
+        for (int i = 0; i < 3; i++) {
+            world->holds_jobs = i < 2;
+            (void)node_conn_put(conn, &topic_id, 0, &(struct node_shape){.acks = 1});
+            node_conn_take(conn, &answer);
+            assert_int_equal(node_world_enter(world, conn, &answer)->err, STELE_OK);
+        }
+        assert_ok(vfs->ops->stat(vfs, path, &stat));
+        assert_true(stat.bytes > 0);
+        assert_true(sim_disk_is_durable(world->disk, path, 0, stat.bytes));
+        node_world_free(world);
+    }
+}
+
 /* The names of a new partition: an error takes it offline; a full disk keeps the answers back until there is room, or
  * until the node stops. */
 static void test_names(void **state)
@@ -296,7 +358,9 @@ static void test_names(void **state)
         node_world_pass(world, 6000);
         assert_true(node_conn_poll(conn, &answer));
         assert_int_equal(node_world_enter(world, conn, &answer)->err, STELE_OK);
-        if (is_full) {
+        if (is_full) { /* no checkpoint says that there is something whose name may be lost */
+            assert_true(file_has(world, "a/recovery-point-offset-checkpoint", "\nt 0 0\n"));
+            assert_true(file_has(world, "a/replication-offset-checkpoint", "\nt 0 0\n"));
             assert_false(node_conn_poll(conn, &answer));
             if (stops) { /* answered with an error, or closed; the log has them or not */
                 if (seed % 8 == 0)
@@ -455,7 +519,9 @@ int main(void)
         cmocka_unit_test(test_full_create),
         cmocka_unit_test(test_failed_sync),
         cmocka_unit_test(test_failed_dir),
+        cmocka_unit_test(test_failed_dir_opening),
         cmocka_unit_test(test_failed_dir_crash),
+        cmocka_unit_test(test_flush_messages),
         cmocka_unit_test(test_failed_metadata),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_opening_waits),
