@@ -175,6 +175,8 @@ bool node_script_step(struct node_script *script)
     struct node_world *world = script->world;
     if (script->stage == NODE_SCRIPT_ENDED)
         return false;
+    if (script->stage > NODE_SCRIPT_STARTS && !world->is_calm && stele_prng_chance(&world->prng, 1, 12))
+        node_world_jump(world, 1);
     bool has_moved = node_world_step(world);
     for (int i = 0; i < NODE_SCRIPT_CONNS; i++) {
         if (script->conns[i] != NULL)

@@ -197,7 +197,7 @@ static bool may_run(const struct node_world *world, int at)
         if (world->jobs[i]->lane == world->jobs[at]->lane)
             return false;
     }
-    return !world->holds_jobs;
+    return !world->holds_jobs && (world->jobs[at]->lane != NULL || !world->holds_free_jobs);
 }
 
 static void run_job(struct node_world *world, int at)

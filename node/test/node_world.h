@@ -91,7 +91,8 @@ struct node_world {
     int poster; /* whose code runs now */
     struct stele_job **jobs;
     int job_count, job_capacity;
-    bool holds_jobs; /* no job runs */
+    bool holds_jobs;      /* no job runs */
+    bool holds_free_jobs; /* none without a lane */
 
     bool is_ready, is_stopped, is_fatal;
     enum stele_err ready, stopped;

@@ -195,7 +195,7 @@ static void test_failed_dir(void **state)
             .max_wait_ms = 60000, .min_bytes = 1, .max_bytes = 1 << 20, .partitions = &part, .partition_count = 1};
         node_conn_send_fetch(reader, &fetch);
         node_world_run(world);
-        sim_disk_break(world->disk, is_first ? "*a/*checkpoint*" : "*b/*checkpoint*", 0, STELE_IO, 0);
+        sim_disk_break(world->disk, is_first ? "*a/*offset-checkpoint*" : "*b/*offset-checkpoint*", 0, STELE_IO, 0);
         node_world_pass(world, 6000);
         if (is_first) {
             assert_true(world->is_fatal);
@@ -237,12 +237,15 @@ static void test_failed_dir_opening(void **state)
         struct node_world *world = world_with_topic(seed, "a,b", &topic_id);
         struct node_conn *conn = node_world_greet(world, 1);
         assert_int_equal(node_conn_produce(conn, &topic_id, 0)->err, STELE_OK);
-        sim_disk_break(world->disk, "*b/*checkpoint*", 0, STELE_IO, 0);
+        sim_disk_break(world->disk, "*b/*offset-checkpoint*", 0, STELE_IO, 0);
         node_world_pass(world, 4990);
         node_conn_send_create(conn, "u", 4, NULL, 0);
         for (uint64_t i = 0; i < seed % 50; i++)
             (void)node_world_step(world);
         node_world_jump(world, 20); /* the round begins */
+        world->holds_free_jobs = seed % 2 == 0;
+        node_world_run(world);
+        world->holds_free_jobs = false;
         node_conn_take(conn, &answer);
         topic_id = answer.response.body.create_topic.topic_id;
         node_world_pass(world, 10);
@@ -269,8 +272,8 @@ static void test_failed_dir_crash(void **state)
         struct node_conn *conn = node_world_greet(world, 1);
         assert_int_equal(node_conn_produce(conn, &topic_id, 0)->err, STELE_OK);
         assert_int_equal(node_conn_produce(conn, &topic_id, 1)->err, STELE_OK);
-        sim_disk_break(world->disk, "*b/*checkpoint*", 0, STELE_IO, 0);
-        sim_disk_break(world->disk, "*c/*checkpoint*", 0, STELE_IO, 0);
+        sim_disk_break(world->disk, "*b/*offset-checkpoint*", 0, STELE_IO, 0);
+        sim_disk_break(world->disk, "*c/*offset-checkpoint*", 0, STELE_IO, 0);
         world->holds_jobs = true;
         node_world_pass(world, 6000);
         world->holds_jobs = false;
@@ -323,14 +326,18 @@ static void test_flush_messages(void **state)
         struct node_conn *conn = node_world_greet(world, 1);
         assert_int_equal(node_conn_create_topic(conn, "t", 1, &topic_id), STELE_OK);
         for (int i = 0; i < 3; i++) {
-            world->holds_jobs = i < 2;
+            world->holds_jobs = i > 0;
             (void)node_conn_put(conn, &topic_id, 0, &(struct node_shape){.acks = 1});
             node_conn_take(conn, &answer);
             assert_int_equal(node_world_enter(world, conn, &answer)->err, STELE_OK);
         }
+        world->holds_jobs = false;
+        node_world_run(world);
         assert_ok(vfs->ops->stat(vfs, path, &stat));
         assert_true(stat.bytes > 0);
         assert_true(sim_disk_is_durable(world->disk, path, 0, stat.bytes));
+        node_world_pass(world, 6000);
+        assert_true(file_has(world, "a/recovery-point-offset-checkpoint", "\nt 0 3\n"));
         node_world_free(world);
     }
 }
@@ -340,7 +347,7 @@ static void test_flush_messages(void **state)
 static void test_names(void **state)
 {
     (void)state;
-    for (uint64_t seed = 0; seed < 4 * SEEDS; seed++) {
+    for (uint64_t seed = 0; seed < 10 * SEEDS; seed++) {
         struct stele_uuid topic_id;
         struct node_answer answer;
         bool is_full = seed % 2 == 0, stops = seed % 4 == 0;
@@ -362,7 +369,11 @@ static void test_names(void **state)
             assert_true(file_has(world, "a/recovery-point-offset-checkpoint", "\nt 0 0\n"));
             assert_true(file_has(world, "a/replication-offset-checkpoint", "\nt 0 0\n"));
             assert_false(node_conn_poll(conn, &answer));
-            if (stops) { /* answered with an error, or closed; the log has them or not */
+            if (stops) {                    /* answered with an error, or closed; the log has them or not */
+                for (int i = 0; i < 6; i++) /* more comes in while the shards stop one after another */
+                    (void)node_conn_put(conn, &topic_id, i % 2, &(struct node_shape){.acks = 1});
+                for (uint64_t i = 0; i < seed; i++)
+                    (void)node_world_step(world);
                 if (seed % 8 == 0)
                     node_conn_drop(conn);
                 assert_ok(node_world_stop(world));

@@ -13,6 +13,8 @@ static struct node_world *world_new(uint64_t seed, enum before before)
     struct node_world *world = node_world_new(seed, 1 + (int)(seed % 2));
     if (seed % 2 == 0)
         node_world_set(world, "log.flush.before.ack", "true");
+    if (seed % 4 > 1)
+        node_world_set(world, "replica.high.watermark.checkpoint.interval.ms", "3");
     if (seed % 3 == 0)
         sim_disk_set_rates(world->disk, &(struct sim_disk_rates){.cold = 500000});
     if (before == BEFORE_NOTHING)

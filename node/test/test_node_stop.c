@@ -17,6 +17,11 @@ static struct node_world *world_new(uint64_t seed)
         node_world_set(world, "log.flush.before.ack", "true");
     if (seed % 4 == 1)
         node_world_set(world, "log.flush.interval.ms", "12");
+    if (seed % 4 > 1) { /* rounds all the time */
+        node_world_set(world, "replica.high.watermark.checkpoint.interval.ms", "2");
+        node_world_set(world, "log.retention.check.interval.ms", "3");
+        node_world_set(world, "producer.id.expiration.check.interval.ms", "3");
+    }
     if (seed % 5 == 0)
         sim_disk_set_rates(world->disk, &(struct sim_disk_rates){.cold = 500000});
     return world;
