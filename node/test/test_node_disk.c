@@ -357,6 +357,9 @@ static void test_names(void **state)
             node_world_set(world, "log.flush.before.ack", "true");
         node_world_start(world);
         struct node_conn *conn = node_world_greet(world, 1);
+        struct node_conn *others[3];
+        for (int i = 0; i < 3; i++)
+            others[i] = node_world_greet(world, 1 + i % (world->shard_count - 1));
         sim_disk_break(world->disk, "*a/t-0/partition.metadata*", SIM_DISK_BIT(SIM_DISK_SYNC),
                        is_full ? STELE_NO_SPACE : STELE_IO, 0);
         assert_int_equal(node_conn_create_topic(conn, "t", 2, &topic_id), STELE_OK);
@@ -369,11 +372,22 @@ static void test_names(void **state)
             assert_true(file_has(world, "a/recovery-point-offset-checkpoint", "\nt 0 0\n"));
             assert_true(file_has(world, "a/replication-offset-checkpoint", "\nt 0 0\n"));
             assert_false(node_conn_poll(conn, &answer));
-            if (stops) {                    /* answered with an error, or closed; the log has them or not */
-                for (int i = 0; i < 6; i++) /* more comes in while the shards stop one after another */
+            if (stops) { /* answered with an error, or closed; the log has them or not */
+                /* more comes in while the shards stop one after another, kept by what is validated */
+                static const struct node_shape large = {
+                    .count = 20, .value_bytes = 1500, .codec = STELE_CODEC_LZ4, .acks = 1};
+                for (int i = 0; i < 6; i++) {
                     (void)node_conn_put(conn, &topic_id, i % 2, &(struct node_shape){.acks = 1});
+                    (void)node_conn_put(others[i % 3], &topic_id, i % 2, &large);
+                }
+                world->holds_free_jobs = true;
                 for (uint64_t i = 0; i < seed; i++)
                     (void)node_world_step(world);
+                world->poster = STELE_SHARD_CONTROL;
+                stele_node_stop(world->node);
+                for (uint64_t i = 0; i < seed; i++)
+                    (void)node_world_step(world);
+                world->holds_free_jobs = false;
                 if (seed % 8 == 0)
                     node_conn_drop(conn);
                 assert_ok(node_world_stop(world));
