@@ -137,6 +137,8 @@ void stele_partition__advance(struct stele_partition *partition)
     struct stele_log *log = partition->log;
     bool is_synced_first = stele_log_config(log)->flush_before_ack;
     int64_t target = is_synced_first ? stele_log_recovery_point(log) : stele_log_end_offset(log);
+    if (is_synced_first && !partition->is_named)
+        target = 0; /* synced bytes under a name that is not */
     if (target > stele_log_high_watermark(log)) {
         stele_log_set_high_watermark(log, target);
         partition->shard->is_changed = true;

@@ -238,6 +238,10 @@ void stele_partition__arm_unlink(struct stele_partition *partition);
 void stele_partition__open_again(struct stele_partition *partition);
 /** Syncs the names of a new partition. */
 void stele_partition__name(struct stele_partition *partition);
+/** In a job: the partition's metadata file, and its entry in the log directory. Errors: as the vfs's. */
+STELE_MUST_CHECK enum stele_err stele_partition__sync_names(struct stele_vfs *vfs,
+                                                            const struct stele_partition *partition,
+                                                            const struct stele_uuid *topic_id);
 /** Moves the high watermark to where it may be, answers the produces that are durable, wakes readers. */
 void stele_partition__advance(struct stele_partition *partition);
 /** A job of the partition has ended. */

@@ -99,20 +99,24 @@ void stele_partition__job_done(struct stele_partition *partition)
 
 /* The names of a new partition: its metadata file, its entry in the log directory. */
 
-static void name_work(struct stele_job *job)
+enum stele_err stele_partition__sync_names(struct stele_vfs *vfs, const struct stele_partition *partition,
+                                           const struct stele_uuid *topic_id)
 {
-    struct stele_partition *partition = STELE_CONTAINER_OF(job, struct stele_partition, name_job);
-    struct stele_vfs *vfs = job->env->vfs;
     char parent[STELE_PATH_BYTES];
     size_t bytes = strlen(partition->path);
-    partition->name_err = stele_partition_metadata_write(vfs, partition->path, &partition->name_id, true);
+    enum stele_err err = stele_partition_metadata_write(vfs, partition->path, topic_id, true);
     while (bytes > 0 && partition->path[bytes - 1] != '/')
         bytes--;
     STELE_ASSERT(bytes > 1 && bytes < sizeof(parent));
     memcpy(parent, partition->path, bytes - 1);
     parent[bytes - 1] = 0;
-    if (partition->name_err == STELE_OK)
-        partition->name_err = vfs->ops->sync_dir(vfs, parent);
+    return err == STELE_OK ? vfs->ops->sync_dir(vfs, parent) : err;
+}
+
+static void name_work(struct stele_job *job)
+{
+    struct stele_partition *partition = STELE_CONTAINER_OF(job, struct stele_partition, name_job);
+    partition->name_err = stele_partition__sync_names(job->env->vfs, partition, &partition->name_id);
 }
 
 static void name_done(struct stele_job *job)

@@ -53,12 +53,19 @@ static void tell_opened(struct stele_partition *partition)
 
 /* Where only what is synced is visible, what was visible before a crash is so again from the first moment on. Short
  * memory or space is no failure: the first flush comes later then. */
-static enum stele_err sync_opened(struct stele_log *log)
+static enum stele_err sync_opened(struct stele_partition *partition, struct stele_vfs *vfs)
 {
-    if (!stele_log_config(log)->flush_before_ack || stele_log_recovery_point(log) >= stele_log_end_offset(log))
+    struct stele_log *log = partition->opened;
+    enum stele_err err = STELE_OK;
+    if (!stele_log_config(log)->flush_before_ack || stele_log_end_offset(log) == stele_log_start_offset(log))
         return STELE_OK;
-    enum stele_err err = stele_log_flush(log);
-    return stele_log_is_failed(log) ? err : STELE_OK;
+    if (stele_log_recovery_point(log) < stele_log_end_offset(log))
+        err = stele_log_flush(log);
+    if (err == STELE_OK && !partition->is_named) {
+        err = stele_partition__sync_names(vfs, partition, &partition->key.topic_id);
+        partition->is_named = err == STELE_OK;
+    }
+    return stele_log_is_failed(log) || (err != STELE_NO_SPACE && err != STELE_NO_MEMORY) ? err : STELE_OK;
 }
 
 static void open_work(struct stele_job *job)
@@ -70,7 +77,7 @@ static void open_work(struct stele_job *job)
     if (err == STELE_OK || err == STELE_EXISTS)
         err = stele_log_open(&partition->open, &partition->opened, &partition->report, &partition->open_error);
     if (err == STELE_OK) {
-        err = sync_opened(partition->opened);
+        err = sync_opened(partition, vfs);
         if (err != STELE_OK) { /* another try opens it anew */
             stele_log_free(partition->opened);
             partition->opened = NULL;

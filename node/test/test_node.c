@@ -124,6 +124,48 @@ static void test_visible_at_once(void **state)
         visible_at_once(seed);
 }
 
+/* Where only what is synced is visible, no reader sees a record before the names that it lies under are synced too. */
+static void visible_under_names(uint64_t seed)
+{
+    struct node_world *world = node_world_new(seed, 2);
+    struct node_answer answer;
+    struct stele_uuid topic_id;
+    struct node_shape shape = {.count = 1, .value_bytes = 20, .acks = -1};
+    node_world_set(world, "log.flush.before.ack", "true");
+    node_world_set(world, "log.dirs", "a");
+    node_world_start(world);
+    struct node_conn *writer = node_world_greet(world, 1), *reader = node_world_greet(world, 2);
+    world->holds_jobs = true;
+    node_conn_send_create(writer, "t", 1, NULL, 0);
+    while (!node_conn_poll(writer, &answer)) {
+        if (!node_world_step(world)) /* the making itself is a job */
+            world->holds_jobs = false;
+    }
+    topic_id = answer.response.body.create_topic.topic_id;
+    (void)node_conn_put(writer, &topic_id, 0, &shape);
+    struct stele_fetch_partition part = node_fetch_at(&topic_id, 0, 0);
+    struct stele_fetch_request fetch = {.replica_id = -1,
+                                        .max_wait_ms = 500,
+                                        .min_bytes = 1,
+                                        .max_bytes = 1000,
+                                        .partitions = &part,
+                                        .partition_count = 1};
+    node_conn_send_fetch(reader, &fetch);
+    world->holds_jobs = false;
+    while (!node_conn_poll(reader, &answer))
+        assert_true(node_world_step(world));
+    assert_true(answer.records_bytes > 0);
+    assert_true(sim_disk_is_durable(world->disk, "a/t-0/00000000000000000000.log", 0, (int64_t)answer.records_bytes));
+    node_world_free(world);
+}
+
+static void test_visible_under_names(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 60; seed++)
+        visible_under_names(seed);
+}
+
 /* Acknowledged with flush.before.ack means on the disk: a loss of power keeps it, also when the node was killed in
  * between, so that the names of a young partition were seen at a start but never synced. */
 static void flush_before_ack(uint64_t seed)
@@ -188,9 +230,8 @@ static void test_flush_before_ack(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_directory_down),
-        cmocka_unit_test(test_log_down),
-        cmocka_unit_test(test_visible_at_once),
+        cmocka_unit_test(test_directory_down),   cmocka_unit_test(test_log_down),
+        cmocka_unit_test(test_visible_at_once),  cmocka_unit_test(test_visible_under_names),
         cmocka_unit_test(test_flush_before_ack),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
