@@ -294,8 +294,7 @@ static void run_calm(struct sim_event *event)
     run->is_calm = true;
     sim_net_heal(&run->world);
     faults_stop(run);
-    if (!sim_disk_is_stopped(run->server.disk))
-        sim_disk_heal(run->server.disk);
+    sim_disk_heal(run->server.disk); /* one that is stopped stays so until its death */
     sim_disk_set_rates(run->server.disk, &rates);
     if (run->server.state == SIM_SERVER_DOWN) {
         if (run->restart.slot == 0)

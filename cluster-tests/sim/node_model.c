@@ -393,7 +393,7 @@ void model_death(struct run *run)
             int64_t end = disk == NULL ? 0 : scan_log(run, disk, partition, SCAN_DEATH);
             if (disk != NULL)
                 check_end(run, partition, end, partition->written_end);
-            if (server->death == SIM_DEATH_STOPPED && server->is_stop_clean)
+            if (server->death == SIM_DEATH_STOPPED && server->is_stop_clean && !run->must_restart)
                 promise(partition, end, true);
             if (is_power)
                 partition->written_end = partition->synced_end;
