@@ -52,7 +52,8 @@ enum stele_err stele_verify__read(struct stele_verifying *v, const char *path, u
 
 enum stele_finding_kind stele_verify__kind_beyond(const struct stele_verifying *v, int64_t offset)
 {
-    return offset >= v->end && offset >= v->cut_from ? STELE_FINDING_CRASH : STELE_FINDING_DAMAGE;
+    bool is_beyond = offset >= v->end && offset >= v->cut_from && !v->has_next;
+    return is_beyond ? STELE_FINDING_CRASH : STELE_FINDING_DAMAGE;
 }
 
 enum stele_err stele_verify__path(const struct stele_verifying *v, int64_t base, const char *suffix,
@@ -165,8 +166,10 @@ static enum stele_err check_metadata(struct stele_verifying *v, const char *topi
     struct stele_uuid topic_id;
     struct stele_stat stat;
     enum stele_err err = stele_path_join(path, v->dir, STELE_PARTITION_METADATA_FILE);
-    if (err != STELE_OK || v->env->vfs->ops->stat(v->env->vfs, path, &stat) != STELE_OK)
-        return err;
+    if (err == STELE_OK)
+        err = v->env->vfs->ops->stat(v->env->vfs, path, &stat);
+    if (err != STELE_OK)
+        return err == STELE_NOT_FOUND ? STELE_OK : err;
     err = stele_partition_metadata_read(v->env->vfs, v->env->mem, v->dir, &topic_id);
     if (err == STELE_NOT_FOUND) /* the beginning of one: it was never synced */
         stele_verify__found(v, v->is_clean ? STELE_FINDING_DAMAGE : STELE_FINDING_CRASH, path, -1,
@@ -196,6 +199,7 @@ static void begin(struct stele_verifying *v, const char *dir, const char *topic,
     v->end = 0;
     v->last_epoch = -1;
     v->epochs.count = v->file_epochs.count = 0;
+    v->has_next = false;
     v->has_epoch_file = v->is_epoch_file_bad = v->is_epoch_told = v->was_lost = false;
     stele_verify__points_of(v, topic, partition);
     v->is_compacted = v->options->is_compacted || v->point[STELE_POINT_CLEANER] >= 0;
@@ -338,8 +342,13 @@ static enum stele_err verify_file(struct stele_verifying *v, const char *path)
         err = note_offset(v, offset, true);
     if (err == STELE_OK)
         err = stele_verify__path(v, offset, ".snapshot", snapshot);
-    if (err == STELE_OK && v->env->vfs->ops->stat(v->env->vfs, snapshot, &stat) == STELE_OK)
+    if (err != STELE_OK)
+        return err;
+    err = v->env->vfs->ops->stat(v->env->vfs, snapshot, &stat);
+    if (err == STELE_OK)
         err = note_offset(v, offset, false);
+    else if (err == STELE_NOT_FOUND)
+        err = STELE_OK;
     return err == STELE_OK ? read_segments(v) : err;
 }
 

@@ -168,11 +168,14 @@ static void check_order(struct stele_verifying *v, const struct reading *reading
 static void check_epoch(struct stele_verifying *v, const struct reading *reading, const struct stele_scanned *scanned)
 {
     const struct stele_batch_header *header = &scanned->header;
-    int64_t last = stele_batch_last_offset(header);
-    if (!v->is_compacted || v->file_epochs.count == 0 || v->is_epoch_told ||
-        last < v->file_epochs.entries[0].start_offset || header->partition_leader_epoch < 0)
+    int64_t last = stele_batch_last_offset(header), log_start = stele_max_i64(v->point[STELE_POINT_START], v->bases[0]);
+    if (!v->is_compacted || v->file_epochs.count == 0 || v->is_epoch_told || header->partition_leader_epoch < 0)
         return;
-    int64_t first = stele_max_i64(header->base_offset, v->file_epochs.entries[0].start_offset);
+    /* The file is cut where the log starts, which only a clean stop writes down at once. */
+    int64_t first = v->is_clean ? log_start : v->file_epochs.entries[0].start_offset;
+    if (last < first)
+        return;
+    first = stele_max_i64(header->base_offset, first);
     if (stele_epoch_cache_epoch_at(&v->file_epochs, first) == header->partition_leader_epoch &&
         stele_epoch_cache_epoch_at(&v->file_epochs, last) == header->partition_leader_epoch)
         return;
@@ -240,6 +243,7 @@ static enum stele_err read_log(struct stele_verifying *v, struct reading *readin
         scanned.bytes = (int64_t)whole_size(reading, reading->at);
         err = take_batch(v, reading, &scanned);
         reading->at += (size_t)scanned.bytes;
+        v->sound_bytes = (int64_t)reading->at;
     }
     return err;
 }
@@ -285,8 +289,11 @@ static void check_offset_entries(struct stele_verifying *v, const char *path, co
         int64_t offset = base + stele_get_i32(at), pos = stele_get_i32(at + 4);
         const struct stele_seen_batch *batch = stele_verify__batch_ending(v, offset);
         v->report->index_entries++;
+        /* Of a batch that a crash took it tells a place behind the others. */
+        enum stele_finding_kind kind =
+            pos >= v->sound_bytes ? stele_verify__kind_beyond(v, offset) : STELE_FINDING_DAMAGE;
         if ((batch == NULL && !is_lost(v, offset)) || (batch != NULL && batch->pos != pos))
-            stele_verify__found(v, stele_verify__kind_beyond(v, offset), path, (int64_t)i * STELE_OFFSET_ENTRY_BYTES,
+            stele_verify__found(v, kind, path, (int64_t)i * STELE_OFFSET_ENTRY_BYTES,
                                 "entry (offset %lld, position %lld) points at no batch that ends there",
                                 (long long)offset, (long long)pos);
         if (offset <= last)
@@ -299,7 +306,7 @@ static void check_offset_entries(struct stele_verifying *v, const char *path, co
 static void check_time_entries(struct stele_verifying *v, const char *path, const uint8_t *bytes, size_t entries,
                                int64_t base)
 {
-    int64_t last = -1;
+    int64_t last = -1, last_offset = -1;
     for (size_t i = 0; i < entries; i++) {
         const uint8_t *at = bytes + i * STELE_TIME_ENTRY_BYTES;
         int64_t timestamp = stele_get_i64(at), offset = base + stele_get_i32(at + 8);
@@ -312,10 +319,11 @@ static void check_time_entries(struct stele_verifying *v, const char *path, cons
                                 "entry (timestamp %lld, offset %lld) is not the largest timestamp up to a batch that "
                                 "ends there",
                                 (long long)timestamp, (long long)offset);
-        if (timestamp <= last)
+        if (timestamp <= last || offset <= last_offset)
             stele_verify__found(v, STELE_FINDING_DAMAGE, path, (int64_t)i * STELE_TIME_ENTRY_BYTES,
                                 "entries do not rise");
         last = timestamp;
+        last_offset = offset;
     }
 }
 
@@ -350,6 +358,8 @@ static void join(struct stele_verifying *v, const struct reading *reading)
     v->batch_count = 0;
     v->abort_count = 0;
     v->lost_from = v->lost_to = -1;
+    v->sound_bytes = 0;
+    v->has_next = reading->next_base >= 0;
 }
 
 enum stele_err stele_verify__segment(struct stele_verifying *v, int at)

@@ -10,18 +10,25 @@ static const char *const names[STELE_POINT_COUNT] = {
     [STELE_POINT_CLEANER] = STELE_CLEANER_OFFSET_FILE,
 };
 
-/* A checkpoint that does not parse is told by whoever walks the directory; here it says nothing. */
+/* A checkpoint that does not parse is told by whoever walks the directory; here it says nothing. Nor does a directory
+ * above a partition that cannot be read. */
 enum stele_err stele_verify__points_load(struct stele_verifying *v, const char *dir)
 {
     char path[STELE_PATH_BYTES];
     struct stele_stat stat;
-    for (int i = 0; i < STELE_POINT_COUNT; i++) {
-        if (stele_checkpoint_read(&v->points[i], v->env->vfs, dir, names[i], NULL) == STELE_NO_MEMORY)
-            return STELE_NO_MEMORY;
+    enum stele_err err = STELE_OK;
+    for (int i = 0; i < STELE_POINT_COUNT && err == STELE_OK; i++) {
+        err = stele_checkpoint_read(&v->points[i], v->env->vfs, dir, names[i], NULL);
+        if (err == STELE_CORRUPT || (err != STELE_NO_MEMORY && v->log_dir == NULL))
+            err = STELE_OK;
     }
-    enum stele_err err = stele_path_join(path, dir, STELE_CLEAN_SHUTDOWN_FILE);
-    v->was_clean = err == STELE_OK && v->env->vfs->ops->stat(v->env->vfs, path, &stat) == STELE_OK;
-    return err;
+    if (err == STELE_OK)
+        err = stele_path_join(path, dir, STELE_CLEAN_SHUTDOWN_FILE);
+    if (err != STELE_OK)
+        return err;
+    err = v->env->vfs->ops->stat(v->env->vfs, path, &stat);
+    v->was_clean = err == STELE_OK;
+    return err == STELE_NOT_FOUND || v->log_dir == NULL ? STELE_OK : err;
 }
 
 void stele_verify__points_of(struct stele_verifying *v, const char *topic, int32_t partition)

@@ -78,6 +78,8 @@ struct stele_verifying {
     int abort_count;
     int64_t abort_capacity;
     int64_t lost_from, lost_to; /* offsets of batches that could not be read; -1, -1 */
+    int64_t sound_bytes;        /* where its last sound batch ends */
+    bool has_next;              /* another segment follows */
 };
 
 void stele_verify__found(struct stele_verifying *v, enum stele_finding_kind kind, const char *path, int64_t pos,

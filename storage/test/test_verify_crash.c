@@ -1,4 +1,5 @@
 #include "base/buf.h"
+#include "base/cursor.h"
 #include "proto/record_batch.h"
 #include "storage/checkpoint.h"
 #include "storage/test/disk_files.h"
@@ -213,6 +214,87 @@ static void test_epochs_of_an_emptied_log(void **state)
     assert_int_equal(verify(f, "/log").damages, 0);
 }
 
+/* A log directory with a file of every kind that is read. */
+static void put_all(struct fixture *f)
+{
+    static const uint8_t index[] = {0, 0, 0, 7, 0, 0, 0, 0}, none[] = {0, 1, 0x48, 0x67, 0x4b, 0xc7, 0, 0, 0, 0};
+    uint8_t entry[sizeof(index)];
+    memcpy(entry, index, sizeof(index));
+    stele_put_i32(entry + 4, (int32_t)f->ends[BATCHES - 2]);
+    disk_put(f->disk, LOG, f->bytes, f->ends[BATCHES - 1]);
+    disk_put(f->disk, DIR "/00000000000000000000.index", entry, sizeof(entry));
+    disk_put(f->disk, DIR "/00000000000000000000.timeindex", "", 0);
+    disk_put(f->disk, DIR "/00000000000000000000.txnindex", "", 0);
+    disk_put(f->disk, DIR "/00000000000000000008.snapshot", none, sizeof(none));
+    disk_put(f->disk, DIR "/00000000000000000000-0000000000.checkpoint", f->bytes, f->ends[0]);
+    disk_put_text(f->disk, DIR "/" STELE_PARTITION_METADATA_FILE, "version: 0\ntopic_id: sGbJksYMDlo9WHL8nQXixQ");
+    disk_put_text(f->disk, EPOCHS, "0\n2\n0 0\n1 4\n");
+    disk_put_text(f->disk, "/log/" STELE_RECOVERY_POINT_FILE, AT(8));
+    disk_put_text(f->disk, "/log/" STELE_HIGH_WATERMARK_FILE, AT(8));
+    disk_put_text(f->disk, "/log/" STELE_LOG_START_FILE, "0\n0\n");
+    disk_put_text(f->disk, "/log/" STELE_CLEANER_OFFSET_FILE, "0\n0\n");
+    disk_put_text(f->disk, "/log/" STELE_META_PROPERTIES_FILE, "node.id=1\nversion=1\ncluster.id=c\n");
+    disk_put_text(f->disk, "/log/" STELE_CLEAN_SHUTDOWN_FILE, "{}");
+}
+
+static const char *const verified[] = {"/log", DIR, LOG, DIR "/00000000000000000008.snapshot"};
+
+/* Without memory verification says so, at every allocation, and holds nothing afterwards. */
+static void test_memory_fails(void **state)
+{
+    struct fixture *f = *state;
+    struct stele_verify_options options = {.found = ignore};
+    struct stele_verify_report report;
+    put_all(f);
+    for (size_t i = 0; i < STELE_ARRAY_LEN(verified); i++) {
+        enum stele_err err = STELE_NO_MEMORY;
+        for (int at = 1; err != STELE_OK; at++) {
+            stele_test_mem_fail(&f->env.mem, at, false);
+            err = stele_verify(&f->env.env, verified[i], &options, &report);
+            assert_true(err == STELE_NO_MEMORY || (err == STELE_OK && !f->env.mem.has_failed));
+            stele_test_mem_check_empty(&f->env.mem);
+        }
+        stele_test_mem_fail(&f->env.mem, 0, false);
+        assert_int_equal(report.damages + report.crash_leftovers, 0);
+    }
+}
+
+struct round {
+    struct fixture *f;
+    const char *path;
+};
+
+static void verify_round(void *arg, struct sim_disk *disk)
+{
+    struct round *round = arg;
+    struct stele_test_env *test = &round->f->env;
+    struct stele_verify_options options = {.found = ignore};
+    struct stele_verify_report report = {.damages = -1};
+    test->env.vfs = sim_disk_vfs(disk);
+    enum stele_err err = stele_verify(&test->env, round->path, &options, &report);
+    if (sim_disk_has_struck(disk))
+        assert_true(err == STELE_IO || (err == STELE_OK && round->path != verified[0]));
+    else
+        assert_ok(err);
+    assert_int_equal(report.damages, err == STELE_OK ? 0 : -1);
+    assert_int_equal(sim_disk_in_use(disk), 0);
+    stele_test_mem_check_empty(&test->mem);
+}
+
+/* A disk that fails is an error of the call, at every call, and no damage; only a directory above the one that is to be
+ * verified may be out of reach. */
+static void test_disk_fails(void **state)
+{
+    struct fixture *f = *state;
+    struct sim_disk_fault fault = {.err = STELE_IO};
+    put_all(f);
+    for (size_t i = 0; i < STELE_ARRAY_LEN(verified); i++) {
+        struct round round = {.f = f, .path = verified[i]};
+        assert_true(sim_disk_each_call(f->disk, &fault, verify_round, &round) > 0);
+        f->env.env.vfs = sim_disk_vfs(f->disk);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -220,6 +302,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_epochs, setup, teardown),
         cmocka_unit_test_setup_teardown(test_epochs_below_the_start, setup, teardown),
         cmocka_unit_test_setup_teardown(test_epochs_of_an_emptied_log, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_memory_fails, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_disk_fails, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
