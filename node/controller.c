@@ -121,11 +121,28 @@ static enum stele_err place_found(struct placing *placing, const struct stele_fo
     return err == STELE_OK ? add_place(placing, &place, path) : err;
 }
 
+static void make_place(struct placing *placing, struct stele_place *place)
+{
+    struct stele_controller *control = placing->control;
+    struct stele_image_topic *topic = place->topic;
+    char path[STELE_PATH_BYTES];
+    enum stele_err err =
+        stele_log_dirs_create(control->dirs, place->dir, topic->name, place->number, &topic->topic_id, path);
+    if (err == STELE_NO_SPACE || err == STELE_NO_MEMORY) {
+        place->is_unmade = true; /* it is made when it can be opened */
+    } else if (err != STELE_OK) {
+        stele_trace(control->shard->env, STELE_TRACE_LOG_FAILED, topic->name,
+                    "a directory that could not be made (is there another of that name?)", place->number, 0, 0);
+        stele_mem_free(control->shard->env->mem, place->path);
+        place->path = NULL;
+    }
+}
+
 /* A partition that the records name and no directory holds: made now, unless it may lie on one that is offline. */
 static enum stele_err place_missing(struct placing *placing, struct stele_image_topic *topic, int32_t number)
 {
     struct stele_controller *control = placing->control;
-    char path[STELE_PATH_BYTES];
+    char name[STELE_TOPIC_NAME_MAX + 16], path[STELE_PATH_BYTES];
     struct stele_place place = {
         .topic = topic, .number = number, .is_new = true, .was_clean = true, .high_watermark = -1};
     for (int i = 0; i < stele_log_dirs_count(control->dirs); i++) {
@@ -139,19 +156,13 @@ static enum stele_err place_missing(struct placing *placing, struct stele_image_
         place.dir = 0;
         return add_place(placing, &place, NULL);
     }
-    enum stele_err err = stele_log_dirs_create(control->dirs, place.dir, topic->name, number, &topic->topic_id, path);
-    if (err == STELE_NO_MEMORY)
-        return err;
-    if (err == STELE_NO_SPACE) { /* it is made when it can be opened */
-        char name[STELE_TOPIC_NAME_MAX + 16];
-        (void)snprintf(name, sizeof(name), "%s-%d", topic->name, (int)number);
-        place.is_unmade = true;
-        err = stele_path_join(path, stele_log_dirs_path(control->dirs, place.dir), name);
-    }
-    if (err != STELE_OK)
-        stele_trace(control->shard->env, STELE_TRACE_LOG_FAILED, topic->name,
-                    "a directory that could not be made (is there another of that name?)", number, 0, 0);
-    return add_place(placing, &place, err == STELE_OK ? path : NULL);
+    (void)snprintf(name, sizeof(name), "%s-%d", topic->name, (int)number);
+    enum stele_err err = stele_path_join(path, stele_log_dirs_path(control->dirs, place.dir), name);
+    if (err == STELE_OK) /* before the directory is made: who tries again must not meet it */
+        err = add_place(placing, &place, path);
+    if (err == STELE_OK)
+        make_place(placing, &placing->places[placing->count - 1]);
+    return err;
 }
 
 static enum stele_err place_topic(struct placing *placing, struct stele_image_topic *topic)

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PARTITIONS_MAX = 10000 };
+enum { PARTITIONS_MAX = 10000, RETRY_MS = 200 };
 
 struct create {
     struct stele_task task;
@@ -22,9 +22,10 @@ struct create {
     int32_t partition_count;
     struct stele_metadata_change change;
     struct stele_job job;
-    enum stele_err err;
+    struct stele_timer timer; /* for another try */
+    enum stele_err err, places_err;
     struct stele_place *places;
-    int place_count, opening_count;
+    int place_count, place_next, opening_count;
     bool has_offline;
     enum stele_err waits_for; /* OK: for nothing */
 };
@@ -132,25 +133,69 @@ static void partition_opened(struct stele_partition *partition, void *arg)
         finish(create, STELE_OK, "");
 }
 
+static void make_places(struct create *create);
+
+/* The topic is durable: for want of memory it is not left without its partitions. */
+static void try_later(struct create *create)
+{
+    struct stele_controller *control = create->control;
+    struct stele_shard *shard = control->shard;
+    if (control->state == STELE_CONTROLLER_SERVING)
+        stele_shard_arm(shard, &create->timer, stele_env_mono_ms(shard->env) + RETRY_MS);
+    else
+        partition_opened(NULL, create); /* the next start makes them */
+}
+
+static void open_places(struct create *create)
+{
+    while (create->place_next < create->place_count) {
+        create->opening_count++;
+        create->err =
+            stele_controller_open(create->control, &create->places[create->place_next], partition_opened, create);
+        if (create->err != STELE_OK) {
+            create->opening_count--;
+            try_later(create);
+            return;
+        }
+        create->place_next++;
+    }
+    create->err = create->places_err;
+    if (create->err != STELE_OK)
+        try_later(create);
+    else
+        partition_opened(NULL, create); /* what change_done counted */
+}
+
+static void timer_fired(struct stele_timer *timer)
+{
+    struct create *create = STELE_CONTAINER_OF(timer, struct create, timer);
+    if (create->control->state != STELE_CONTROLLER_SERVING)
+        partition_opened(NULL, create);
+    else if (create->place_next < create->place_count)
+        open_places(create);
+    else
+        make_places(create);
+}
+
 static void places_done(struct stele_job *job)
 {
-    struct create *create = STELE_CONTAINER_OF(job, struct create, job);
-    create->opening_count = 1; /* this function's own */
-    for (int i = 0; i < create->place_count; i++) {
-        create->opening_count++;
-        enum stele_err err = stele_controller_open(create->control, &create->places[i], partition_opened, create);
-        if (err != STELE_OK) {
-            create->err = err;
-            create->opening_count--;
-        }
-    }
-    partition_opened(NULL, create);
+    open_places(STELE_CONTAINER_OF(job, struct create, job));
 }
 
 static void places_work(struct stele_job *job)
 {
     struct create *create = STELE_CONTAINER_OF(job, struct create, job);
-    create->err = stele_controller_place(create->control, create->topic, &create->places, &create->place_count);
+    create->places_err = stele_controller_place(create->control, create->topic, &create->places, &create->place_count);
+}
+
+static void make_places(struct create *create)
+{
+    stele_controller_places_free(create->control, create->places, create->place_count);
+    create->places = NULL;
+    create->place_count = 0;
+    create->place_next = 0;
+    create->job = (struct stele_job){.work = places_work, .done = places_done};
+    stele_controller_job(create->control, &create->job);
 }
 
 /* Step 2: the records are durable and in the image. */
@@ -165,8 +210,8 @@ static void change_done(struct stele_metadata_change *change, enum stele_err err
         return;
     }
     create->topic = stele_image_topic_named(&control->mlog.image, create->name);
-    create->job = (struct stele_job){.work = places_work, .done = places_done};
-    stele_controller_job(control, &create->job);
+    create->opening_count = 1; /* until all are under way */
+    make_places(create);
 }
 
 /* Step 1 */
@@ -237,7 +282,8 @@ static void create_arrived(struct stele_task *task)
 static void release(struct stele_server_call *call)
 {
     struct create *create = call->state;
-    /* Both only when the node ends in the middle. */
+    /* All only when the node ends in the middle. */
+    stele_timer_cancel(create->control->shard->wheel, &create->timer);
     stele_list_remove(&create->link);
     stele_controller_places_free(create->control, create->places, create->place_count);
 }
@@ -254,6 +300,7 @@ void stele_handle_create_topic(struct stele_server_call *call)
     create->name = call->request.body.create_topic.name;
     create->partition_count = call->request.body.create_topic.partition_count;
     stele_list_init(&create->link);
+    stele_timer_init(&create->timer, timer_fired);
     call->state = create;
     call->release = release;
     create->task.run = create_arrived;

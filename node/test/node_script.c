@@ -128,6 +128,20 @@ static void take(struct node_script *script, struct node_conn *conn)
     }
 }
 
+static void find_or_create(struct node_script *script, struct node_conn *conn)
+{
+    struct node_answer answer;
+    struct stele_request metadata = {.header.api = STELE_API_METADATA, .body.metadata = {.all_topics = true}};
+    (void)node_conn_send(conn, &metadata, NULL, 0);
+    node_conn_take(conn, &answer);
+    script->has_topic = answer.response.body.metadata.topic_count > 0;
+    if (script->has_topic)
+        script->topic_id = answer.response.body.metadata.topics[0].topic_id;
+    else
+        assert_int_equal(node_conn_create_topic(conn, topic_name, NODE_SCRIPT_PARTITIONS, &script->topic_id), STELE_OK);
+    script->has_topic = true;
+}
+
 /* What memory took from single requests is given to the next ones. */
 static void probe(struct node_script *script)
 {
@@ -136,6 +150,8 @@ static void probe(struct node_script *script)
     node_world_pass(world, 2000);
     struct node_conn *conn = node_world_greet(world, 1);
     assert_non_null(conn);
+    if (!script->has_topic) /* its creation failed, perhaps after it was made durable */
+        find_or_create(script, conn);
     for (int32_t i = 0; i < NODE_SCRIPT_PARTITIONS; i++) {
         const struct node_entry *entry = node_conn_produce(conn, &script->topic_id, i);
         assert_int_equal(entry->err, STELE_OK);
@@ -165,7 +181,7 @@ void node_script_stop(struct node_script *script)
 
 static void end_work(struct node_script *script)
 {
-    if (script->probes && script->has_topic)
+    if (script->probes)
         probe(script);
     node_script_stop(script);
 }
