@@ -63,7 +63,7 @@ static void enter(unsigned high, unsigned low)
     client->script(client);
     client->is_done = true;
     yield(client);
-    STELE_ASSERT(!"a script that ended runs on");
+    STELE_ASSERT(false); /* a script that ended runs on */
 }
 
 void sim_client_start(struct sim_client *client, struct sim_world *world, const char *name, int64_t after_us)

@@ -158,7 +158,7 @@ void sim_world_reach(struct sim_world *world, enum sim_point point)
     world->reached[point]++;
 }
 
-static void print_line(const struct sim_world *world, const char *format, va_list args)
+static STELE_PRINTF(2, 0) void print_line(const struct sim_world *world, const char *format, va_list args)
 {
     (void)printf("%11.6f ", (double)sim_world_now_us(world) / 1e6);
     (void)vprintf(format, args);
