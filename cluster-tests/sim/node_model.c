@@ -153,13 +153,16 @@ static void check_order(struct run_producer *producer, int64_t tag, const struct
         sim_world_fail(&run->world, "record %lld was reported at offset %lld, the one sent before at %lld",
                        (long long)tag, (long long)delivery->offset, (long long)producer->last_offset[partition]);
     producer->last_offset[partition] = delivery->offset;
-    producer->last_power[partition] = run->power_losses;
+    /* The word may be from before a power loss, though it came after. */
+    bool is_old = run->records[tag].sent_us <= run->power_lost_us;
+    producer->last_power[partition] = is_old ? -1 : run->power_losses;
 }
 
 static void check_failure(struct run *run, int64_t tag, const struct stele_result *result)
 {
-    static const enum stele_err codes[] = {STELE_REQUEST_TIMED_OUT, STELE_CLOSED, STELE_KAFKA_STORAGE_ERROR,
-                                           STELE_UNREACHABLE, STELE_THROTTLING_QUOTA_EXCEEDED};
+    static const enum stele_err codes[] = {STELE_REQUEST_TIMED_OUT,         STELE_CLOSED,
+                                           STELE_KAFKA_STORAGE_ERROR,       STELE_UNREACHABLE,
+                                           STELE_THROTTLING_QUOTA_EXCEEDED, STELE_NOT_LEADER_OR_FOLLOWER};
     const struct run_record *record = &run->records[tag];
     run_reach(run, RUN_POINT_DELIVERY_FAILED);
     if (result->code == (int)STELE_RECORD_LIST_TOO_LARGE &&

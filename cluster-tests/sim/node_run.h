@@ -29,8 +29,8 @@ enum { RUN_CLIENTS = 2, RUN_TOPICS_MAX = 3, RUN_PARTITIONS_MAX = 3, RUN_PRODUCER
     P(BUFFER_FULL, "sends refused at buffer.memory")                                                                   \
     P(ANSWER, "other answers")                                                                                         \
     P(FETCH_AT_ONCE, "fetches answered at once")                                                                       \
-    P(FETCH_BY_APPEND, "parked fetches answered by append")                                                            \
-    P(FETCH_BY_DEADLINE, "by deadline")                                                                                \
+    P(FETCH_BY_APPEND, "parked ones by an append")                                                                     \
+    P(FETCH_BY_DEADLINE, "by their deadline")                                                                          \
     P(LIST_OFFSETS, "list offsets")                                                                                    \
     P(CALL_FAILED, "calls that timed out")                                                                             \
     P(DISK_EIO, "disk errors")                                                                                         \

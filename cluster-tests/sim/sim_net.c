@@ -83,7 +83,7 @@ static void die(struct stele_conn *conn, bool gives_back)
         stele_list_remove(&link->link);
         stele_list_push(&world->net->graves, &link->link);
         sim_event_after(world, &world->net->bury, 0);
-    } else if (peer->state != SIM_END_DEAD && !link->is_silent) {
+    } else if (peer->state != SIM_END_DEAD && (!link->is_silent || conn->arrives_still)) {
         if (conn->pipe_count > 0)
             sim_world_reach(world, SIM_POINT_LATE_BYTES);
         sim_event_hurry(world, &conn->arrive, sim_net_latency(world));
@@ -221,7 +221,7 @@ static void tell_tap(struct stele_conn *conn, const struct stele_piece *pieces, 
             conn->frame_left = (uint64_t)header.frame_bytes + 4;
             struct sim_net_sent sent = {.env = conn->net->env,
                                         .is_answer = conn == &conn->link->ends[1],
-                                        .is_own = world->current == &peer_of(conn)->arrive,
+                                        .idle_us = world->now_us - conn->taken_us,
                                         .bytes = header.message_bytes,
                                         .rest_bytes = header.frame_bytes - 4 - header.message_bytes,
                                         .message = pieces[i].at + STELE_FRAME_HEADER_BYTES,
@@ -276,6 +276,7 @@ static void hand_over(struct stele_conn *from, struct stele_conn *to)
         pipe_take(from, at, bytes);
         left -= bytes;
         sim_world_mix(world, bytes);
+        to->taken_us = world->now_us;
         to->handler->received(to->arg, bytes);
     }
 }
@@ -284,7 +285,8 @@ static void run_arrive(struct sim_event *event)
 {
     struct stele_conn *from = STELE_CONTAINER_OF(event, struct stele_conn, arrive), *to = peer_of(from);
     struct sim_world *world = from->link->world;
-    if (from->link->is_silent || to->state == SIM_END_DEAD || to->state == SIM_END_CONNECTING)
+    bool is_silent = from->link->is_silent && (!from->arrives_still || from->pipe_count == 0);
+    if (is_silent || to->state == SIM_END_DEAD || to->state == SIM_END_CONNECTING)
         return;
     if (from->stalled_us > world->now_us) {
         sim_event_at(world, event, from->stalled_us);
@@ -482,8 +484,11 @@ void sim_net_part(struct sim_net *net, enum sim_parting parting)
 {
     while (!stele_list_is_empty(&net->conns)) {
         struct stele_conn *conn = STELE_CONTAINER_OF(net->conns.next, struct stele_conn, in_net);
-        if (parting == SIM_PARTING_SILENT)
+        if (parting == SIM_PARTING_SILENT) {
+            conn->arrives_still =
+                !conn->link->is_silent && sim_chance(sim_stream(conn->link->world, SIM_STREAM_SILENCE), 1, 2);
             conn->link->is_silent = conn->link->is_machine_off = true;
+        }
         forget_loop(conn);
         die(conn, parting == SIM_PARTING_CLOSE);
     }

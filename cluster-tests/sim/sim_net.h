@@ -55,9 +55,9 @@ void sim_net_machine_back(struct sim_world *world, const char *address);
 /** Sees every message as its beginning is handed over to be sent. */
 struct sim_net_sent {
     const struct sim_env *env;
-    bool is_answer; /* from the end that accepted */
-    bool is_own;    /* while it takes in bytes of the same connection */
-    uint32_t bytes; /* of the message; the frame has `rest_bytes` more */
+    bool is_answer;  /* from the end that accepted */
+    int64_t idle_us; /* since this end last took in bytes of the connection */
+    uint32_t bytes;  /* of the message; the frame has `rest_bytes` more */
     uint32_t rest_bytes;
     const uint8_t *message;
     const struct stele_piece *rest; /* what was handed over with it; NULL: comes by itself */

@@ -21,7 +21,9 @@ struct stele_conn {
     uint8_t *pipe; /* a ring of pipe_bytes */
     size_t pipe_bytes, pipe_head, pipe_count;
     bool is_ended;      /* nothing comes behind what is in the pipe */
+    bool arrives_still; /* though the link is silent */
     int64_t stalled_us; /* nothing arrives before */
+    int64_t taken_us;   /* when it last took bytes in */
     struct sim_event pump, arrive, end;
     enum stele_err why;  /* of end */
     uint64_t frame_left; /* bytes of the message under way that are still to be handed over */

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SEEDS = 400, AGAIN_EVERY = 16, EVENTS_MAX = 20000000, CALM_US_MAX = 900000000, RECORDS_MAX = 300 };
+enum { SEEDS = 1200, AGAIN_EVERY = 16, EVENTS_MAX = 20000000, CALM_US_MAX = 900000000, RECORDS_MAX = 300 };
 
 struct totals {
     int64_t world[SIM_POINT_COUNT], run[RUN_POINT_COUNT];
@@ -60,15 +60,13 @@ static void see_answer(struct run *run, const struct sim_net_sent *sent)
     enum stele_err err = stele_response_decode(&arena, sent->message, sent->bytes, &response);
     if (err != STELE_OK)
         sim_world_fail(&run->world, "the node sends nonsense: %s", stele_err_text(err));
-    bool is_timer = strcmp(run->world.current_name, "timer") == 0;
+    bool has_waited = sent->idle_us > 4 * run->world.task_us_max + 5000;
     if (response.header.api != STELE_API_FETCH)
         run_reach(run, RUN_POINT_ANSWER);
-    else if (is_timer && sent->rest_bytes == 0)
-        run_reach(run, RUN_POINT_FETCH_BY_DEADLINE);
-    else if (!sent->is_own && sent->rest_bytes > 0)
-        run_reach(run, RUN_POINT_FETCH_BY_APPEND);
-    else
+    else if (!has_waited)
         run_reach(run, RUN_POINT_FETCH_AT_ONCE);
+    else
+        run_reach(run, sent->rest_bytes > 0 ? RUN_POINT_FETCH_BY_APPEND : RUN_POINT_FETCH_BY_DEADLINE);
     stele_arena_deinit(&arena);
 }
 

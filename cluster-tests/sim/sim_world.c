@@ -133,11 +133,8 @@ bool sim_world_step(struct sim_world *world)
     sim_world_mix(world, (uint64_t)event->at_us);
     sim_world_mix(world, (uint64_t)event->name[0] + (uint64_t)event->name[1] * 256);
     world->running = env;
-    world->current = event;
-    world->current_name = event->name;
     event->run(event);
     world->running = NULL;
-    world->current = NULL;
     if (env != NULL) {
         env->busy_us = stele_max_i64(env->busy_us, sim_world_now_us(world));
         if (env->after != NULL)

@@ -90,9 +90,7 @@ struct sim_world {
     int64_t events;
     struct stele_prng streams[SIM_STREAM_COUNT]; /* of the world itself */
     int64_t reached[SIM_POINT_COUNT];
-    struct sim_env *running;         /* whose event runs */
-    const struct sim_event *current; /* not to be looked into: it may be gone */
-    const char *current_name;
+    struct sim_env *running; /* whose event runs */
     int process_count;
     struct sim_net_world *net;
     int64_t task_us_max, job_us_max, timer_us_max; /* the longest delays drawn */
