@@ -40,7 +40,7 @@ check release-build make build
 check floors tools/floors.sh build/release
 check clang-build build clang
 check asan tests asan
-check tsan bash -c "cmake --preset tsan && cmake --build build/tsan -j $jobs && ctest --preset tsan -R 'base_|proto_|storage_|host_|cluster' -E 'fuzz' -j $jobs"
+check tsan bash -c "cmake --preset tsan && cmake --build build/tsan -j $jobs --target steled stele host_vfs_posix cluster-tests_vfs && ctest --preset tsan -R 'host_|_vfs' -j $jobs"
 check tsan-shards cluster-tests/process/test_shards.sh "$PWD/build/tsan/bin"
 check sim bash -c "cmake --preset dev && cmake --build build/dev -j $jobs && ctest --preset dev -L sim -V -j $jobs"
 check fuzz bash -c "cmake --preset fuzz && cmake --build build/fuzz -j $jobs && ctest --preset fuzz -j $jobs"
