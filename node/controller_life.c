@@ -121,7 +121,8 @@ static void format(struct stele_controller *control)
         return;
     }
     while (!is_usable) {
-        struct stele_uuid uuid = stele_uuid_make(env->ops->random(env), env->ops->random(env), &is_usable);
+        uint64_t high = env->ops->random(env), low = env->ops->random(env);
+        struct stele_uuid uuid = stele_uuid_make(high, low, &is_usable);
         stele_uuid_text(&uuid, cluster_id);
     }
     (void)snprintf(control->node->cluster_id, sizeof(control->node->cluster_id), "%s", cluster_id);

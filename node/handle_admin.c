@@ -269,8 +269,10 @@ static void create_arrived(struct stele_task *task)
         finish(create, err, error.text);
         return;
     }
-    while (!is_usable)
-        create->topic_id = stele_uuid_make(env->ops->random(env), env->ops->random(env), &is_usable);
+    while (!is_usable) {
+        uint64_t high = env->ops->random(env), low = env->ops->random(env);
+        create->topic_id = stele_uuid_make(high, low, &is_usable);
+    }
     stele_list_push(&control->creates, &create->link);
     if (!make_records(create)) {
         finish(create, STELE_NO_MEMORY, "memory ran out");

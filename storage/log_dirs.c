@@ -44,8 +44,9 @@ enum stele_err stele_log_dirs_format(struct stele_log_dirs *dirs, const char *cl
         if (dir->is_offline || dir->has_properties)
             continue;
         while (!is_usable) {
-            struct stele_uuid uuid =
-                stele_uuid_make(dirs->env->ops->random(dirs->env), dirs->env->ops->random(dirs->env), &is_usable);
+            struct stele_env *env = dirs->env;
+            uint64_t high = env->ops->random(env), low = env->ops->random(env);
+            struct stele_uuid uuid = stele_uuid_make(high, low, &is_usable);
             stele_uuid_text(&uuid, properties.directory_id);
         }
         memcpy(properties.cluster_id, cluster_id, strlen(cluster_id));
