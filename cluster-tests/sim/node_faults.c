@@ -108,18 +108,24 @@ static void draw_topic(struct run *run, struct stele_prng *prng, int number)
     topic->flushes_before_ack = half(prng);
     struct {
         const char *name;
-        long long value;
+        int64_t low, high;
+        uint64_t of_four; /* chances */
+        int64_t value;
         bool is_set;
-    } rows[] = {{"segment.bytes", stele_prng_range(prng, 2000, 60000), half(prng)},
-                {"index.interval.bytes", stele_prng_range(prng, 0, 2000), half(prng)},
-                {"flush.messages", stele_prng_range(prng, 1, 50), sim_chance(prng, 1, 4)},
-                {"flush.ms", stele_prng_range(prng, 10, 3000), sim_chance(prng, 1, 4)},
-                {"write.back.bytes", stele_prng_range(prng, 500, 20000), half(prng)}};
+    } rows[] = {{.name = "segment.bytes", .low = 2000, .high = 60000, .of_four = 2},
+                {.name = "index.interval.bytes", .low = 0, .high = 2000, .of_four = 2},
+                {.name = "flush.messages", .low = 1, .high = 50, .of_four = 1},
+                {.name = "flush.ms", .low = 10, .high = 3000, .of_four = 1},
+                {.name = "write.back.bytes", .low = 500, .high = 20000, .of_four = 2}};
+    for (size_t i = 0; i < STELE_ARRAY_LEN(rows); i++) {
+        rows[i].value = stele_prng_range(prng, rows[i].low, rows[i].high);
+        rows[i].is_set = sim_chance(prng, rows[i].of_four, 4);
+    }
     topic->segment_bytes = rows[0].is_set ? rows[0].value : INT64_MAX;
     for (size_t i = 0; i < STELE_ARRAY_LEN(rows); i++) {
         if (!rows[i].is_set)
             continue;
-        (void)snprintf(topic->texts[count], sizeof(topic->texts[count]), "%lld", rows[i].value);
+        (void)snprintf(topic->texts[count], sizeof(topic->texts[count]), "%lld", (long long)rows[i].value);
         topic->settings[count] = (struct stele_setting){.name = rows[i].name, .value = topic->texts[count]};
         count++;
     }

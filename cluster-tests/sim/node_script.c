@@ -23,6 +23,11 @@ static int64_t range(struct run_client *self, int64_t low, int64_t high)
     return stele_prng_range(&self->prng, low, high);
 }
 
+static const char *pick(struct run_client *self, const char *const *texts, size_t count)
+{
+    return texts[range(self, 0, (int64_t)count - 1)];
+}
+
 /* A call that may fail while there are faults; without them it must not. */
 static bool is_done(struct run_client *self, const struct stele_result *result, const char *call)
 {
@@ -86,14 +91,17 @@ static struct run_producer *get_producer(struct run_client *self, int number)
     if (producer->producer != NULL)
         return producer;
     int topic = (int)range(self, 0, self->run->topic_count - 1);
-    const char *ack = acks[range(self, 0, STELE_ARRAY_LEN(acks) - 1)];
-    struct stele_setting settings[] = {{"acks", ack},
-                                       {"compression.type", codecs[range(self, 0, STELE_ARRAY_LEN(codecs) - 1)]},
-                                       {"linger.ms", lingers[range(self, 0, 3)]},
-                                       {"batch.size", batches[range(self, 0, 3)]},
-                                       {"delivery.timeout.ms", timeouts[range(self, 0, 3)]},
-                                       {"buffer.memory", buffers[range(self, 0, 2)]},
-                                       {NULL, NULL}};
+    /* One draw after the other: what stands in one expression has no order. */
+    const char *ack = pick(self, acks, STELE_ARRAY_LEN(acks));
+    const char *codec = pick(self, codecs, STELE_ARRAY_LEN(codecs));
+    const char *linger = pick(self, lingers, STELE_ARRAY_LEN(lingers));
+    const char *batch = pick(self, batches, STELE_ARRAY_LEN(batches));
+    const char *timeout = pick(self, timeouts, STELE_ARRAY_LEN(timeouts));
+    const char *buffer = pick(self, buffers, STELE_ARRAY_LEN(buffers));
+    struct stele_setting settings[] = {
+        {"acks", ack},         {"compression.type", codec},      {"linger.ms", linger},
+        {"batch.size", batch}, {"delivery.timeout.ms", timeout}, {"buffer.memory", buffer},
+        {NULL, NULL}};
     struct stele_result result;
     if (!create_topic(self, topic))
         return NULL;
@@ -202,7 +210,8 @@ static struct run_consumer *get_consumer(struct run_client *self, int topic)
     if (consumer->consumer != NULL)
         return consumer;
     leave_others(self, topic);
-    struct stele_setting settings[] = {{"fetch.max.wait.ms", waits[range(self, 0, 3)]},
+    const char *wait = pick(self, waits, STELE_ARRAY_LEN(waits));
+    struct stele_setting settings[] = {{"fetch.max.wait.ms", wait},
                                        {"max.partition.fetch.bytes", bytes[size]},
                                        {"fetch.min.bytes", waits_for_more ? "5000" : "1"},
                                        {NULL, NULL}};
@@ -389,9 +398,10 @@ static void begin(struct run_client *self)
     static const char *const timeouts[] = {"300", "1000", "5000", "30000"};
     static const char *const in_flight[] = {"3", "5", "5"};
     struct stele_error error;
-    struct stele_setting settings[] = {{"request.timeout.ms", timeouts[range(self, 0, 3)]},
-                                       {"max.in.flight.requests.per.connection", in_flight[range(self, 0, 2)]},
-                                       {NULL, NULL}};
+    const char *timeout = pick(self, timeouts, STELE_ARRAY_LEN(timeouts));
+    const char *most = pick(self, in_flight, STELE_ARRAY_LEN(in_flight));
+    struct stele_setting settings[] = {
+        {"request.timeout.ms", timeout}, {"max.in.flight.requests.per.connection", most}, {NULL, NULL}};
     enum stele_err err =
         stele_client__new(&self->sim.driver, self->run->server.address, settings, &self->sim.client, &error);
     if (err != STELE_OK)

@@ -62,8 +62,9 @@ static void run_silence(struct sim_event *event)
         sim_world_log(net->world, "net: connection %d falls silent", link->number);
         sim_world_reach(net->world, SIM_POINT_HALF_OPEN);
         link->is_silent = true;
+        uint64_t side = stele_prng_below(prng, 2);
         if (sim_chance(prng, 1, 3)) /* one of the two learns of it */
-            sim_conn_lose(&link->ends[stele_prng_below(prng, 2)], 1 + sim_draw_log(prng, 2000000));
+            sim_conn_lose(&link->ends[side], 1 + sim_draw_log(prng, 2000000));
     }
     again(net->world, event, SIM_STREAM_SILENCE, net->rates.silence_us);
 }
