@@ -6,6 +6,7 @@
 #include "node/node_struct.h"
 #include "node/partition.h"
 #include "node/settings.h"
+#include "node/topic_ops.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -34,7 +35,10 @@ static void log_failed(struct stele_metadata_log *mlog, enum stele_err err)
 void stele_controller_init(struct stele_controller *control, struct stele_node *node)
 {
     *control = (struct stele_controller){.node = node, .shard = &node->shards[STELE_SHARD_CONTROL]};
-    stele_list_init(&control->creates);
+    stele_list_init(&control->turns);
+    stele_list_init(&control->removals);
+    stele_list_init(&control->waits);
+    stele_list_init(&control->producer_ids.asking);
     stele_metadata_log_init(&control->mlog, control->shard);
     control->mlog.failed = log_failed;
 }
@@ -52,6 +56,7 @@ void stele_controller_deinit(struct stele_controller *control)
     if (control->shard == NULL)
         return;
     stele_controller_places_free(control, control->places, control->place_count);
+    stele_removals_free(control);
     stele_controller_round_free(control);
     stele_log_free(control->opened);
     stele_metadata_log_deinit(&control->mlog);
@@ -62,6 +67,7 @@ void stele_controller_deinit(struct stele_controller *control)
 
 struct placing {
     struct stele_controller *control;
+    bool has_left; /* of a removed topic */
     struct stele_place *places;
     int count, capacity;
 };
@@ -87,11 +93,31 @@ static enum stele_err add_place(struct placing *placing, const struct stele_plac
             return STELE_NO_MEMORY;
     }
     placing->count++;
-    place->topic->partitions[place->number].is_placed = true;
+    struct stele_image_partition *partition = &place->topic->partitions[place->number];
+    partition->is_placed = true;
+    partition->has_directory = path != NULL;
+    partition->dir = place->dir;
     return STELE_OK;
 }
 
-/* A directory that was there at start. One that no record names is left alone: it is nobody's to delete. */
+/* A directory that is left of a topic that was removed: a crash came before it was renamed, or it was offline then. */
+static void delete_left(struct placing *placing, const struct stele_found_log *found,
+                        const struct stele_image_removed *removed)
+{
+    struct stele_log_dirs *dirs = placing->control->dirs;
+    struct stele_env *env = placing->control->shard->env;
+    const char *dir = stele_log_dirs_path(dirs, found->dir);
+    enum stele_err err = stele_log_dirs_condemn(dirs, found->dir, found->topic, found->partition, &removed->topic_id);
+    if (err == STELE_OK)
+        err = stele_log_dirs_sync(dirs, found->dir);
+    placing->has_left = placing->has_left || err != STELE_OK;
+    if (err == STELE_OK) /* what this leaves is deleted by its name at another start */
+        err = stele_log_dirs_delete(env, dir, found->topic, found->partition, &removed->topic_id);
+    stele_trace(env, err == STELE_OK ? STELE_TRACE_PARTITION_DELETED : STELE_TRACE_LOG_UNLINK_FAILED, found->topic,
+                err == STELE_OK ? dir : stele_err_text(err), found->partition, 0, 0);
+}
+
+/* A directory that was there at start. One that no record ever named is left alone: it is nobody's to delete. */
 static enum stele_err place_found(struct placing *placing, const struct stele_found_log *found)
 {
     struct stele_controller *control = placing->control;
@@ -102,6 +128,14 @@ static enum stele_err place_found(struct placing *placing, const struct stele_fo
                    topic->partitions[found->partition].is_known && !topic->partitions[found->partition].is_placed;
     bool has_id = !stele_uuid_is_zero(&found->topic_id);
     if (!is_ours || (has_id && !stele_uuid_equal(&found->topic_id, &topic->topic_id))) {
+        /* Without an id its names were never synced, and nothing in it was acknowledged. */
+        const struct stele_image_removed *removed = NULL;
+        if (has_id || topic == NULL)
+            removed = stele_image_removed_of(&control->mlog.image, has_id ? &found->topic_id : NULL, found->topic);
+        if (removed != NULL) {
+            delete_left(placing, found, removed);
+            return STELE_OK;
+        }
         stele_trace(control->shard->env, STELE_TRACE_PARTITION_STRAY, name,
                     stele_log_dirs_path(control->dirs, found->dir), 0, 0, 0);
         return STELE_OK;
@@ -135,6 +169,7 @@ static void make_place(struct placing *placing, struct stele_place *place)
                     "a directory that could not be made (is there another of that name?)", place->number, 0, 0);
         stele_mem_free(control->shard->env->mem, place->path);
         place->path = NULL;
+        topic->partitions[place->number].has_directory = false;
     }
 }
 
@@ -165,14 +200,45 @@ static enum stele_err place_missing(struct placing *placing, struct stele_image_
     return err;
 }
 
+static bool is_gone(void *arg, int32_t partition)
+{
+    const struct stele_image_topic *topic = arg;
+    return partition >= topic->partition_count || !topic->partitions[partition].is_placed;
+}
+
+static bool misses_some(const struct stele_image_topic *topic)
+{
+    for (int32_t number = 0; number < topic->partition_count; number++) {
+        if (topic->partitions[number].is_known && !topic->partitions[number].is_placed)
+            return true;
+    }
+    return false;
+}
+
 static enum stele_err place_topic(struct placing *placing, struct stele_image_topic *topic)
 {
+    struct stele_log_dirs_gone gone = {.is_gone = is_gone, .arg = topic};
     enum stele_err err = STELE_OK;
+    if (misses_some(topic)) /* the name may have been used before */
+        err = stele_log_dirs_forget(placing->control->dirs, topic->name, &gone);
     for (int32_t number = 0; number < topic->partition_count && err == STELE_OK; number++) {
         if (topic->partitions[number].is_known && !topic->partitions[number].is_placed)
             err = place_missing(placing, topic, number);
     }
     return err;
+}
+
+/* Nothing is left of them where everything could be looked at. */
+static void forget_removed(const struct placing *placing)
+{
+    struct stele_controller *control = placing->control;
+    struct stele_image *image = &control->mlog.image;
+    for (int i = 0; i < stele_log_dirs_count(control->dirs); i++) {
+        if (placing->has_left || stele_log_dirs_is_offline(control->dirs, i))
+            return;
+    }
+    while (!stele_list_is_empty(&image->removed))
+        stele_image_forget_removed(image, STELE_CONTAINER_OF(image->removed.next, struct stele_image_removed, link));
 }
 
 enum stele_err stele_controller_place(struct stele_controller *control, struct stele_image_topic *topic,
@@ -191,6 +257,8 @@ enum stele_err stele_controller_place(struct stele_controller *control, struct s
         }
         for (topic = control->mlog.image.by_name; topic != NULL && err == STELE_OK; topic = topic->by_name.next)
             err = place_topic(&placing, topic);
+        if (err == STELE_OK)
+            forget_removed(&placing);
     }
     *out_places = placing.places; /* also on failure: what was made is freed with them */
     *out_count = placing.count;

@@ -1,10 +1,8 @@
-/* The control side of a node: its log directories, the metadata log, what is made of them at start, topic creation,
+/* The control side of a node: its log directories, the metadata log, what is made of them at start,
  * the checkpoint and space rounds, the end. Belongs to the control shard and touches no data file.
  *
  * Invariants
  *  1. Every call on the log directories is a job of one lane, so two never overlap; the loop keeps what they said.
- *  2. A topic is created in this order: its records are synced, applied to the image, its directories made, its logs
- * opened, then it is answered.
  * States: NEW -> STARTING (start) -> SERVING | FAILED, SERVING -> STOPPING (stop) -> STOPPED. */
 #ifndef STELE_NODE_CONTROLLER_H
 #define STELE_NODE_CONTROLLER_H
@@ -38,6 +36,15 @@ struct stele_place {
     int64_t recovery_point, log_start_offset, high_watermark;
 };
 
+/** Producer ids that were taken from the metadata log and are not given yet (node/handle_producer_id.c). */
+struct stele_producer_ids {
+    int64_t next, end;
+    struct stele_list asking; /* for the next block */
+    bool is_taking;
+    struct stele_metadata_record record;
+    struct stele_metadata_change change;
+};
+
 struct stele_controller {
     struct stele_node *node;
     struct stele_shard *shard;
@@ -58,18 +65,28 @@ struct stele_controller {
     int place_count;
     int opening_count;
 
-    /* creating topics */
-    struct stele_list creates;
+    /* topics (node/topic_ops.h) */
+    struct stele_list turns, removals;
+    int deleting_count;
+
+    struct stele_producer_ids producer_ids;
 
     /* rounds */
     struct stele_timer checkpoint_timer, space_timer;
     struct stele_round *round; /* under way, or NULL */
+    struct stele_list waits;   /* for the next round */
     struct stele_job space_job;
     bool is_measuring;
 
     /* stopping */
     int stopping_shards;
     bool is_closing;
+};
+
+/** Waits for a round of checkpoints that begins after it was asked for: what moved before is durable then. */
+struct stele_checkpoint_wait {
+    struct stele_list link;
+    void (*done)(struct stele_checkpoint_wait *wait, enum stele_err err);
 };
 
 void stele_controller_init(struct stele_controller *control, struct stele_node *node);
@@ -96,6 +113,11 @@ void stele_controller_begin_rounds(struct stele_controller *control);
 /** A round of checkpoints over all logs; `done` (may be NULL) on the control shard. False when one is under way. */
 bool stele_controller_checkpoint(struct stele_controller *control,
                                  void (*done)(struct stele_controller *control, enum stele_err));
+/** `done` comes on the control shard, perhaps inside the call. */
+void stele_controller_await_checkpoint(struct stele_controller *control, struct stele_checkpoint_wait *wait);
+/** After an error of a job on the directories: tells the shards of those that failed; `what` is said when
+ * the node cannot go on without the one that did. */
+void stele_controller_look_for_failed(struct stele_controller *control, enum stele_err err, const char *what);
 /** The process must end. */
 void stele_controller_fatal(struct stele_controller *control, enum stele_err err, const char *what);
 void stele_controller_round_free(struct stele_controller *control);

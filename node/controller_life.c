@@ -4,6 +4,7 @@
 #include "node/controller.h"
 #include "node/node_struct.h"
 #include "node/partition.h"
+#include "node/topic_ops.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -254,7 +255,7 @@ static void shard_stopped(struct stele_shard *shard)
 void stele_controller_check_stopped(struct stele_controller *control)
 {
     if (control->state != STELE_CONTROLLER_STOPPING || control->stopping_shards > 0 || control->round != NULL ||
-        control->is_measuring || control->mlog.is_busy || control->is_closing)
+        control->is_measuring || control->deleting_count > 0 || control->mlog.is_busy || control->is_closing)
         return;
     control->is_closing = true;
     if (stele_log_close(control->mlog.log) != STELE_OK)
@@ -276,6 +277,7 @@ void stele_controller_stop(struct stele_controller *control)
     control->state = STELE_CONTROLLER_STOPPING;
     stele_timer_cancel(control->shard->wheel, &control->checkpoint_timer);
     stele_timer_cancel(control->shard->wheel, &control->space_timer);
+    stele_removals_stop(control);
     control->stopping_shards = node->shard_count - 1;
     for (int i = STELE_SHARD_DATA; i < node->shard_count; i++)
         stele_shard_stop(&node->shards[i], shard_stopped);

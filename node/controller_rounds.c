@@ -3,6 +3,7 @@
 #include "node/controller.h"
 #include "node/node_struct.h"
 #include "node/partition.h"
+#include "node/topic_ops.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -27,6 +28,7 @@ struct stele_round {
     struct stele_log_points *points; /* of all */
     int count;
     enum stele_err err;
+    struct stele_list waits; /* who asked before it began */
     void (*done)(struct stele_controller *control, enum stele_err err);
 };
 
@@ -90,12 +92,37 @@ static void gather_points(struct gather *gather)
     }
 }
 
+static void take_waits(struct stele_list *from, struct stele_list *to)
+{
+    stele_list_init(to);
+    while (!stele_list_is_empty(from)) {
+        struct stele_list *link = from->next;
+        stele_list_remove(link);
+        stele_list_push(to, link);
+    }
+}
+
+static void end_waits(struct stele_list *waits, enum stele_err err)
+{
+    while (!stele_list_is_empty(waits)) {
+        struct stele_checkpoint_wait *wait = STELE_CONTAINER_OF(waits->next, struct stele_checkpoint_wait, link);
+        stele_list_remove(&wait->link);
+        wait->done(wait, err);
+    }
+}
+
 static void round_end(struct stele_round *round)
 {
     struct stele_controller *control = round->control;
     enum stele_err err = round->err;
+    struct stele_list waits;
     void (*done)(struct stele_controller *, enum stele_err) = round->done;
+    take_waits(&round->waits, &waits);
     stele_controller_round_free(control);
+    stele_removals_go_on(control);
+    end_waits(&waits, err);
+    if (!stele_list_is_empty(&control->waits) && control->round == NULL)
+        (void)stele_controller_checkpoint(control, NULL);
     if (done != NULL)
         done(control, err);
     else
@@ -105,14 +132,14 @@ static void round_end(struct stele_round *round)
 static void fail_arrived(struct stele_task *task);
 
 /* A directory that failed takes its partitions offline; without the first one the node cannot go on. */
-static void look_for_failed(struct stele_controller *control, enum stele_err err)
+void stele_controller_look_for_failed(struct stele_controller *control, enum stele_err err, const char *what)
 {
     struct stele_node *node = control->node;
     for (int i = 0; i < node->dir_count; i++) {
         if (!stele_log_dirs_is_offline(control->dirs, i))
             continue;
         if (i == 0) {
-            stele_controller_fatal(control, err, "a checkpoint could not be written");
+            stele_controller_fatal(control, err, what);
             return;
         }
         if (node->dirs[i].is_failed)
@@ -150,7 +177,7 @@ static void write_done(struct stele_job *job)
     if (round->err != STELE_OK) {
         /* Full disk, no memory: the next round tries again. */
         control->shard->is_changed = true;
-        look_for_failed(control, round->err);
+        stele_controller_look_for_failed(control, round->err, "a checkpoint could not be written");
     }
     round_end(round);
 }
@@ -216,12 +243,14 @@ bool stele_controller_checkpoint(struct stele_controller *control,
         stele_mem_free(mem, round);
         stele_mem_free(mem, gathers);
         control->shard->is_changed = true;
+        end_waits(&control->waits, STELE_NO_MEMORY);
         if (done != NULL)
             done(control, STELE_NO_MEMORY);
         return true;
     }
     *round = (struct stele_round){
         .control = control, .gathers = gathers, .gather_count = count, .pending = count, .done = done};
+    take_waits(&control->waits, &round->waits);
     control->round = round;
     for (int i = 0; i < count; i++) {
         struct gather *gather = &gathers[i];
@@ -232,6 +261,13 @@ bool stele_controller_checkpoint(struct stele_controller *control,
         stele_shard_send(control->shard, gather->shard, &gather->task);
     }
     return true;
+}
+
+void stele_controller_await_checkpoint(struct stele_controller *control, struct stele_checkpoint_wait *wait)
+{
+    stele_list_push(&control->waits, &wait->link);
+    if (control->round == NULL)
+        (void)stele_controller_checkpoint(control, NULL);
 }
 
 static bool is_changed(struct stele_controller *control)

@@ -1,7 +1,9 @@
-/* Metadata: the call goes to the control shard, is answered from the image there, and comes back. */
+/* Metadata: the call goes to the control shard, is answered from the image there, and comes back. Where a client lets
+ * topics be made that it names (auto.create.topics.enable), those that are missing are made first. */
 #include "node/node.h"
 #include "node/node_struct.h"
 #include "node/server_call.h"
+#include "node/topic_ops.h"
 
 #include <string.h>
 
@@ -9,6 +11,14 @@ struct metadata {
     struct stele_task task;
     struct stele_server_call *call;
     bool has_no_memory;
+    struct auto_make *makes; /* one a topic that was named, or NULL */
+    size_t make_count, pending;
+};
+
+/* A topic that is made because it was named. */
+struct auto_make {
+    struct stele_topic_make make;
+    struct metadata *metadata;
 };
 
 static bool fill_partitions(struct stele_arena *arena, const struct stele_image_topic *in,
@@ -48,8 +58,16 @@ static bool fill_topic(struct stele_arena *arena, const struct stele_image_topic
     return out->name != NULL && fill_partitions(arena, in, out);
 }
 
-static bool fill_topics(struct stele_server_call *call, const struct stele_image *image)
+/* What there is to say of a topic that is missing: why it could not be made. */
+static enum stele_err missing_error(const struct metadata *metadata, size_t at)
 {
+    enum stele_err err = metadata->makes != NULL ? metadata->makes[at].make.error.err : STELE_OK;
+    return err == STELE_OK || err == STELE_TOPIC_ALREADY_EXISTS ? STELE_UNKNOWN_TOPIC_OR_PARTITION : err;
+}
+
+static bool fill_topics(struct metadata *metadata, const struct stele_image *image)
+{
+    struct stele_server_call *call = metadata->call;
     const struct stele_metadata_request *request = &call->request.body.metadata;
     struct stele_metadata_response *response = &call->response.body.metadata;
     size_t count = request->all_topics ? (size_t)stele_image_topic_count(image) : request->topic_count, at = 0;
@@ -65,8 +83,7 @@ static bool fill_topics(struct stele_server_call *call, const struct stele_image
     for (; at < count; at++) {
         const struct stele_image_topic *topic = stele_image_topic_named(image, request->topics[at]);
         if (topic == NULL)
-            topics[at] =
-                (struct stele_metadata_topic){.err = STELE_UNKNOWN_TOPIC_OR_PARTITION, .name = request->topics[at]};
+            topics[at] = (struct stele_metadata_topic){.err = missing_error(metadata, at), .name = request->topics[at]};
         else if (!fill_topic(&call->arena, topic, &topics[at]))
             return false;
     }
@@ -75,8 +92,9 @@ static bool fill_topics(struct stele_server_call *call, const struct stele_image
     return true;
 }
 
-static bool fill(struct stele_server_call *call)
+static bool fill(struct metadata *metadata)
 {
+    struct stele_server_call *call = metadata->call;
     const struct stele_node *node = call->shard->node;
     struct stele_metadata_response *response = &call->response.body.metadata;
     struct stele_metadata_node *self = stele_arena_alloc(&call->arena, sizeof(*self));
@@ -85,7 +103,7 @@ static bool fill(struct stele_server_call *call)
     *self = (struct stele_metadata_node){.node_id = node->node_id, .host = node->host, .port = node->port};
     *response = (struct stele_metadata_response){
         .cluster_id = node->cluster_id, .controller_id = node->node_id, .nodes = self, .node_count = 1};
-    return fill_topics(call, &node->control.mlog.image);
+    return fill_topics(metadata, &node->control.mlog.image);
 }
 
 static void metadata_home(struct stele_task *task)
@@ -97,13 +115,83 @@ static void metadata_home(struct stele_task *task)
         stele_server_call_done(metadata->call);
 }
 
+static void send_home(struct metadata *metadata)
+{
+    struct stele_server_call *call = metadata->call;
+    metadata->has_no_memory = metadata->has_no_memory || !fill(metadata);
+    metadata->task.run = metadata_home;
+    stele_shard_send(&call->shard->node->shards[STELE_SHARD_CONTROL], call->shard, &metadata->task);
+}
+
+/* Missing topics. */
+
+static void one_ended(struct metadata *metadata)
+{
+    if (--metadata->pending == 0)
+        send_home(metadata);
+}
+
+static void made(struct stele_topic_make *make)
+{
+    one_ended(STELE_CONTAINER_OF(make, struct auto_make, make)->metadata);
+}
+
+static bool may_make(const struct metadata *metadata)
+{
+    const struct stele_metadata_request *request = &metadata->call->request.body.metadata;
+    const struct stele_node *node = metadata->call->shard->node;
+    if (!request->allow_auto_topic_creation || request->all_topics || node->control.state != STELE_CONTROLLER_SERVING ||
+        !stele_settings_bool(node->settings, "auto.create.topics.enable"))
+        return false;
+    for (size_t i = 0; i < request->topic_count; i++) {
+        if (stele_image_topic_named(&node->control.mlog.image, request->topics[i]) == NULL)
+            return true;
+    }
+    return false;
+}
+
+/* Only when the node ends in the middle is anything still held. */
+static void release(struct stele_server_call *call)
+{
+    struct metadata *metadata = call->state;
+    for (size_t i = 0; i < metadata->make_count; i++)
+        stele_topic_make_drop(&metadata->makes[i].make);
+}
+
+static void make_missing(struct metadata *metadata)
+{
+    struct stele_server_call *call = metadata->call;
+    struct stele_controller *control = &call->shard->node->control;
+    const struct stele_metadata_request *request = &call->request.body.metadata;
+    metadata->makes = stele_arena_array(&call->arena, request->topic_count, sizeof(*metadata->makes));
+    if (metadata->makes == NULL) {
+        metadata->has_no_memory = true;
+        return;
+    }
+    metadata->make_count = request->topic_count;
+    for (size_t i = 0; i < request->topic_count; i++) {
+        struct auto_make *one = &metadata->makes[i];
+        if (stele_image_topic_named(&control->mlog.image, request->topics[i]) != NULL)
+            continue;
+        one->metadata = metadata;
+        one->make = (struct stele_topic_make){.control = control,
+                                              .arena = &call->arena,
+                                              .name = request->topics[i],
+                                              .partition_count = -1,
+                                              .replication_factor = -1,
+                                              .done = made};
+        metadata->pending++;
+        stele_topic_make(&one->make);
+    }
+}
+
 static void metadata_arrived(struct stele_task *task)
 {
     struct metadata *metadata = STELE_CONTAINER_OF(task, struct metadata, task);
-    struct stele_server_call *call = metadata->call;
-    metadata->has_no_memory = !fill(call);
-    task->run = metadata_home;
-    stele_shard_send(&call->shard->node->shards[STELE_SHARD_CONTROL], call->shard, task);
+    metadata->pending = 1; /* this function's own */
+    if (may_make(metadata))
+        make_missing(metadata);
+    one_ended(metadata);
 }
 
 void stele_handle_metadata(struct stele_server_call *call)
@@ -114,6 +202,8 @@ void stele_handle_metadata(struct stele_server_call *call)
         return;
     }
     metadata->call = call;
+    call->state = metadata;
+    call->release = release;
     metadata->task.run = metadata_arrived;
     stele_shard_send(call->shard, &call->shard->node->shards[STELE_SHARD_CONTROL], &metadata->task);
 }

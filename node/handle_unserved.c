@@ -7,12 +7,7 @@
         stele_server_call_fail(call, "a request of an api that is not served yet");                                    \
     }
 
-UNSERVED(delete_topic)
-UNSERVED(delete_records)
-UNSERVED(init_producer_id)
 UNSERVED(describe_settings)
-UNSERVED(create_partitions)
 UNSERVED(alter_settings)
-UNSERVED(describe_topic)
 UNSERVED(describe_log)
 UNSERVED(node_status)

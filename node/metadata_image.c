@@ -195,6 +195,8 @@ static enum stele_err apply_partition(struct stele_image *image, const struct st
     stele_mem_free(image->mem, partition->isr);
     *partition = (struct stele_image_partition){.is_known = true,
                                                 .is_placed = partition->is_placed,
+                                                .has_directory = partition->has_directory,
+                                                .dir = partition->dir,
                                                 .leader_id = record->u.partition.leader_id,
                                                 .leader_epoch = record->u.partition.leader_epoch,
                                                 .partition_epoch = record->u.partition.partition_epoch,

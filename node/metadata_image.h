@@ -26,7 +26,9 @@ struct stele_image_settings {
 
 struct stele_image_partition {
     bool is_known;  /* its record was seen */
-    bool is_placed; /* a log directory was found or made for it */
+    bool is_placed; /* a log directory was found or made for it, or is on one that is offline */
+    bool has_directory;
+    int dir; /* where */
     int32_t leader_id, leader_epoch, partition_epoch;
     int32_t *replicas, *isr;
     size_t replica_count, isr_count;
@@ -39,7 +41,6 @@ struct stele_image_topic {
     struct stele_image_partition *partitions;
     int32_t partition_count;
     struct stele_image_settings settings;
-    bool is_leaving; /* its removal is under way: it is in no answer any more */
 };
 
 /** A topic that was removed, until nothing of it is in a directory any more. */

@@ -159,6 +159,13 @@ enum stele_err stele_metadata_log_replay(struct stele_log *log, struct stele_env
     return err;
 }
 
+const char *stele_metadata_log_why(enum stele_err err)
+{
+    return err == STELE_NO_SPACE    ? "the disk of the metadata log is full: make room, then try again"
+           : err == STELE_NO_MEMORY ? "memory ran out"
+                                    : "the metadata log could not be written";
+}
+
 void stele_metadata_log_attach(struct stele_metadata_log *mlog, struct stele_log *log)
 {
     mlog->log = log;

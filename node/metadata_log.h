@@ -53,6 +53,8 @@ void stele_metadata_log_deinit(struct stele_metadata_log *mlog);
  * records, and the first is not FORMAT), IO, NO_MEMORY; `error` names the log. */
 STELE_MUST_CHECK enum stele_err stele_metadata_log_replay(struct stele_log *log, struct stele_env *env,
                                                           struct stele_image *image, struct stele_error *error);
+/** What to say to who asked for a change that was not made. */
+const char *stele_metadata_log_why(enum stele_err err);
 /** Takes an opened and replayed log. */
 void stele_metadata_log_attach(struct stele_metadata_log *mlog, struct stele_log *log);
 /** Appends, syncs in a job, applies, then calls done; never from inside this call. */

@@ -52,6 +52,8 @@ enum stele_err stele_partition__state_error(const struct stele_partition *partit
         return STELE_KAFKA_STORAGE_ERROR;
     case STELE_PARTITION_CLOSED:
         return STELE_NOT_LEADER_OR_FOLLOWER;
+    case STELE_PARTITION_REMOVED:
+        return STELE_UNKNOWN_TOPIC_ID;
     }
     return STELE_UNKNOWN_SERVER_ERROR;
 }
@@ -161,7 +163,7 @@ void stele_partition__refuse_acks(struct stele_partition *partition, enum stele_
 
 void stele_partition_fail(struct stele_partition *partition)
 {
-    if (partition->state == STELE_PARTITION_OFFLINE || partition->state == STELE_PARTITION_CLOSED)
+    if (partition->state != STELE_PARTITION_OPENING && partition->state != STELE_PARTITION_OPEN)
         return;
     partition->state = STELE_PARTITION_OFFLINE;
     dir_state(partition)->has_failed_log = true;

@@ -7,7 +7,8 @@
  *  3. The high watermark is the end offset; with flush.before.ack it is the recovery point, so that nobody reads what
  * a crash may take back.
  *  4. A produce is acknowledged after its directory's names are synced and, with flush.before.ack, its bytes are.
- * States: OPENING -> OPEN | OFFLINE (open), OPEN -> OFFLINE (a failed write or sync), OPEN -> CLOSED (stop). */
+ * States: any -> REMOVED (its topic goes), OPENING -> OPEN | OFFLINE (open), OPEN -> OFFLINE (a failed write or sync),
+ * OPEN -> CLOSED (stop). */
 #ifndef STELE_NODE_PARTITION_H
 #define STELE_NODE_PARTITION_H
 
@@ -97,11 +98,19 @@ struct stele_list_op {
     struct stele_cold cold;
 };
 
+struct stele_trim_op {
+    struct stele_op op;
+    int64_t offset;      /* the new start; -1: the high watermark */
+    const char *message; /* a constant; NULL: none */
+    int64_t log_start_offset;
+};
+
 enum stele_partition_state {
     STELE_PARTITION_OPENING,
     STELE_PARTITION_OPEN,
     STELE_PARTITION_OFFLINE,
-    STELE_PARTITION_CLOSED
+    STELE_PARTITION_CLOSED,
+    STELE_PARTITION_REMOVED
 };
 
 struct stele_partition_key {
@@ -174,6 +183,10 @@ struct stele_partition {
     struct stele_recovery_report report;
     void (*open_done)(struct stele_partition *partition, void *arg); /* on the control shard; err in told_err */
     void *open_arg;
+
+    struct stele_task remove_task;
+    void (*removed)(struct stele_partition *partition, void *arg);
+    void *remove_arg;
 };
 
 /** On the control shard: makes the object and hands it to its shard, which opens the log in a job; then open_done on
@@ -183,6 +196,11 @@ struct stele_partition {
 STELE_MUST_CHECK enum stele_err stele_partition_open(struct stele_node *node, const struct stele_partition_setup *setup,
                                                      void (*open_done)(struct stele_partition *partition, void *arg),
                                                      void *arg);
+/** On the control shard, when no opening of it is waited for: takes it from its shard, which answers what waits for it
+ * (UNKNOWN_TOPIC_ID) and drops its log when nothing uses it any more; then `removed`, on the control shard, which frees
+ * it. Ranges that are being sent stay good. No file is touched. */
+void stele_partition_remove(struct stele_partition *partition,
+                            void (*removed)(struct stele_partition *partition, void *arg), void *arg);
 /** NULL when the shard has none of that key. */
 struct stele_partition *stele_partition_find(const struct stele_shard *shard, const struct stele_partition_key *key);
 /** Empties a shard's table; the partitions live on in the node's list. */
@@ -195,6 +213,7 @@ void stele_op_submit(struct stele_op *op);
 void stele_partition_produce(struct stele_op *op); /* struct stele_produce_op */
 void stele_partition_read(struct stele_op *op);    /* struct stele_read_op */
 void stele_partition_list(struct stele_op *op);    /* struct stele_list_op */
+void stele_partition_trim(struct stele_op *op);    /* struct stele_trim_op; it lasts with the next checkpoints */
 
 /** After a read: gives its slice back and waits until readers see wake_at_bytes, then `done`, always as a message. */
 void stele_partition_park(struct stele_read_op *read);
@@ -246,6 +265,8 @@ STELE_MUST_CHECK enum stele_err stele_partition__sync_names(struct stele_vfs *vf
 void stele_partition__advance(struct stele_partition *partition);
 /** A job of the partition has ended. */
 void stele_partition__job_done(struct stele_partition *partition);
+/** Gives a removed partition back when nothing is under way any more; it may be gone after this. */
+void stele_partition__check_removed(struct stele_partition *partition);
 /** Makes the timers. */
 void stele_partition__init_timers(struct stele_partition *partition);
 

@@ -92,9 +92,11 @@ void stele_partition__arm_flush(struct stele_partition *partition)
 void stele_partition__job_done(struct stele_partition *partition)
 {
     STELE_ASSERT(partition->job_count > 0);
+    struct stele_shard *shard = partition->shard;
     partition->job_count--;
-    if (partition->shard->is_stopping)
-        stele_shard_check_stopped(partition->shard);
+    stele_partition__check_removed(partition);
+    if (shard->is_stopping)
+        stele_shard_check_stopped(shard);
 }
 
 /* The names of a new partition: its metadata file, its entry in the log directory. */
@@ -127,6 +129,8 @@ static void name_done(struct stele_job *job)
     if (partition->name_err == STELE_OK) {
         partition->is_named = true;
         stele_partition__advance(partition);
+    } else if (partition->state == STELE_PARTITION_REMOVED) {
+        /* nobody waits for its names any more */
     } else if (partition->name_err == STELE_NO_SPACE || partition->name_err == STELE_NO_MEMORY) {
         try_later(partition, &partition->unlink_timer, partition->name_err);
     } else if (partition->state == STELE_PARTITION_OPEN) {
@@ -239,6 +243,44 @@ void stele_partition_retain(struct stele_partition *partition)
     if (deleted > 0 || has_rolled)
         partition->shard->is_changed = true;
     stele_partition__arm_unlink(partition);
+}
+
+/* Delete records. */
+
+static enum stele_err trim(struct stele_partition *partition, struct stele_trim_op *trim)
+{
+    struct stele_log *log = partition->log;
+    const struct stele_log_config *config = stele_log_config(log);
+    int64_t offset = trim->offset == -1 ? stele_log_high_watermark(log) : trim->offset;
+    if (config->cleanup_compact && !config->cleanup_delete) {
+        trim->message = "cleanup.policy of the topic is compact: only delete lets records be deleted";
+        return STELE_POLICY_VIOLATION;
+    }
+    if (offset < 0 || offset > stele_log_high_watermark(log)) {
+        trim->message = "the offset is above the high watermark, or negative and not -1";
+        return STELE_OFFSET_OUT_OF_RANGE;
+    }
+    enum stele_err err = stele_log_set_start_offset(log, offset);
+    if (stele_log_is_failed(log))
+        stele_partition_fail(partition);
+    trim->log_start_offset = stele_log_start_offset(log);
+    partition->shard->is_changed = true;
+    return err;
+}
+
+static void trim_now(struct stele_op *op)
+{
+    struct stele_partition *partition = op->partition;
+    if (partition->state == STELE_PARTITION_OPEN)
+        stele_op__finish(op, trim(partition, STELE_CONTAINER_OF(op, struct stele_trim_op, op)));
+    else
+        stele_op__finish(op, stele_partition__state_error(partition));
+}
+
+void stele_partition_trim(struct stele_op *op)
+{
+    if (!stele_partition__wait_turn(op, trim_now))
+        trim_now(op);
 }
 
 void stele_partition_expire(struct stele_partition *partition)

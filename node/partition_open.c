@@ -29,6 +29,13 @@ static bool table_add(struct stele_shard *shard, struct stele_partition *partiti
     return partition->hh.tbl != NULL;
 }
 
+static void table_remove(struct stele_shard *shard, struct stele_partition *partition)
+{
+    struct stele_mem *uthash_mem = shard->env->mem;
+    HASH_DEL(shard->partitions, partition);
+    partition->hh.tbl = NULL;
+}
+
 void stele_partition_forget_all(struct stele_shard *shard)
 {
     struct stele_mem *uthash_mem = shard->env->mem;
@@ -133,6 +140,11 @@ static void open_done(struct stele_job *job)
     struct stele_partition *partition = STELE_CONTAINER_OF(job, struct stele_partition, open_job);
     struct stele_shard *shard = partition->shard;
     shard->opening_count--;
+    if (partition->state == STELE_PARTITION_REMOVED) {
+        open_next(shard);
+        stele_partition__job_done(partition);
+        return;
+    }
     if (partition->open_error.err == STELE_OK && partition->state != STELE_PARTITION_OPENING)
         (void)stele_error_set(&partition->open_error, STELE_OFFLINE, "its log directory failed meanwhile");
     if (partition->open_error.err != STELE_OK) {
@@ -264,6 +276,56 @@ void stele_partition_free(struct stele_partition *partition)
     stele_mem_free(mem, partition->name);
     stele_mem_free(mem, partition->path);
     stele_mem_free(mem, partition);
+}
+
+/* The end of a partition whose topic goes. */
+
+static void removed_home(struct stele_task *task)
+{
+    struct stele_partition *partition = STELE_CONTAINER_OF(task, struct stele_partition, remove_task);
+    partition->removed(partition, partition->remove_arg);
+}
+
+void stele_partition__check_removed(struct stele_partition *partition)
+{
+    struct stele_shard *shard = partition->shard;
+    if (partition->state != STELE_PARTITION_REMOVED || !stele_partition_is_idle(partition))
+        return;
+    stele_log_free(partition->opened);
+    stele_log_free(partition->log);
+    partition->opened = partition->log = NULL;
+    partition->remove_task.run = removed_home;
+    stele_shard_send(shard, &shard->node->shards[STELE_SHARD_CONTROL], &partition->remove_task);
+}
+
+/* On the partition's shard. */
+static void remove_arrived(struct stele_task *task)
+{
+    struct stele_partition *partition = STELE_CONTAINER_OF(task, struct stele_partition, remove_task);
+    struct stele_shard *shard = partition->shard;
+    if (partition->hh.tbl != NULL)
+        table_remove(shard, partition);
+    stele_timer_cancel(shard->wheel, &partition->flush_timer);
+    stele_timer_cancel(shard->wheel, &partition->unlink_timer);
+    if (!stele_list_is_empty(&partition->opening_link)) {
+        stele_list_remove(&partition->opening_link);
+        partition->job_count--;
+    }
+    partition->state = STELE_PARTITION_REMOVED;
+    stele_partition__refuse_acks(partition, STELE_UNKNOWN_TOPIC_ID);
+    stele_partition__wake_reads(partition);
+    stele_partition__check_removed(partition);
+    stele_shard_check_stopped(shard);
+}
+
+void stele_partition_remove(struct stele_partition *partition,
+                            void (*removed)(struct stele_partition *partition, void *arg), void *arg)
+{
+    struct stele_shard *shard = partition->shard;
+    partition->removed = removed;
+    partition->remove_arg = arg;
+    partition->remove_task.run = remove_arrived;
+    stele_shard_send(&shard->node->shards[STELE_SHARD_CONTROL], shard, &partition->remove_task);
 }
 
 bool stele_partition_is_idle(const struct stele_partition *partition)

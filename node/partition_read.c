@@ -172,8 +172,13 @@ void stele_partition__wake_reads(struct stele_partition *partition)
 static void park_arrived(struct stele_task *task)
 {
     struct stele_read_op *read = STELE_CONTAINER_OF(task, struct stele_read_op, op.task);
-    struct stele_partition *partition = read->op.partition;
+    struct stele_partition_key key = {.topic_id = read->op.topic_id, .number = read->op.number};
+    struct stele_partition *partition = stele_partition_find(read->op.shard, &key);
     stele_slice_release(&read->slice);
+    if (partition == NULL) { /* removed since it was read */
+        stele_op__post(&read->op);
+        return;
+    }
     stele_list_push(&partition->reads, &read->op.link);
     read->is_parked = true;
     if (partition->state != STELE_PARTITION_OPEN || partition->visible_bytes >= read->wake_at_bytes)

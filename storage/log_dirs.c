@@ -197,15 +197,19 @@ enum stele_err stele_log_dirs_checkpoint(struct stele_log_dirs *dirs, const stru
     static const char *const names[] = {STELE_RECOVERY_POINT_FILE, STELE_LOG_START_FILE, STELE_HIGH_WATERMARK_FILE};
     enum stele_err result = STELE_OK;
     for (int dir = 0; dir < dirs->count; dir++) {
+        bool is_written = !dirs->dirs[dir].is_offline;
         for (size_t i = 0; i < STELE_ARRAY_LEN(names) && !dirs->dirs[dir].is_offline; i++) {
             enum stele_err err = write_one(dirs, dir, names[i], points, count);
             if (err == STELE_OK)
                 continue;
             result = err;
+            is_written = false;
             if (err != STELE_NO_MEMORY && err != STELE_NO_SPACE)
                 stele_log_dirs_fail(dirs, dir, "a checkpoint could not be written");
             break;
         }
+        if (is_written)
+            dirs->dirs[dir].is_stale = false;
     }
     return result;
 }

@@ -59,6 +59,30 @@ int stele_log_dirs_pick(const struct stele_log_dirs *dirs);
 STELE_MUST_CHECK enum stele_err stele_log_dirs_create(struct stele_log_dirs *dirs, int dir, const char *topic,
                                                       int32_t partition, const struct stele_uuid *topic_id,
                                                       char out_path[STELE_PATH_BYTES]);
+
+/* A partition ends in these steps, each in a job: condemn renames its directory, sync makes that last; the next start
+ * deletes what was condemned, and delete does it at once. */
+
+/** Renames DIR/topic-partition to DIR/topic-partition.<the id, 32 hex>-delete, where a topic's name that is too long is
+ * cut; no log is open in it. Nothing to rename is fine. Errors: IO, NO_SPACE, OFFLINE, TOO_LARGE. */
+STELE_MUST_CHECK enum stele_err stele_log_dirs_condemn(struct stele_log_dirs *dirs, int dir, const char *topic,
+                                                       int32_t partition, const struct stele_uuid *topic_id);
+STELE_MUST_CHECK enum stele_err stele_log_dirs_sync(struct stele_log_dirs *dirs, int dir);
+/** Deletes what condemn renamed; `dir` is the path of the log directory, and `env` that of the job. */
+STELE_MUST_CHECK enum stele_err stele_log_dirs_delete(struct stele_env *env, const char *dir, const char *topic,
+                                                      int32_t partition, const struct stele_uuid *topic_id);
+
+/** Which partitions are gone, of the topic that is asked for. */
+struct stele_log_dirs_gone {
+    bool (*is_gone)(void *arg, int32_t partition);
+    void *arg;
+};
+/** Before partitions are made whose names were used before: takes what the checkpoints say of those that are gone back,
+ * durably. A look at a flag when no partition was condemned since the last checkpoints, which are written without it.
+ * Errors: IO, NO_SPACE, NO_MEMORY. */
+STELE_MUST_CHECK enum stele_err stele_log_dirs_forget(struct stele_log_dirs *dirs, const char *topic,
+                                                      const struct stele_log_dirs_gone *gone);
+
 const char *stele_log_dirs_path(const struct stele_log_dirs *dirs, int dir);
 int stele_log_dirs_count(const struct stele_log_dirs *dirs);
 bool stele_log_dirs_is_offline(const struct stele_log_dirs *dirs, int dir);
@@ -84,7 +108,7 @@ struct stele_log_points {
 };
 /** Writes the three checkpoints of every live directory (job); points of no partition (a high watermark of -1) are left
  * out. A failure takes that directory offline, but for a full disk or lack of memory; the others are written. Returns
- * the last error. */
+ * the last error. Between the condemnation of a partition and this call no points of it were taken. */
 STELE_MUST_CHECK enum stele_err stele_log_dirs_checkpoint(struct stele_log_dirs *dirs,
                                                           const struct stele_log_points *points, int count);
 /** After every log of `dir` closed without an error and the checkpoints were written: the clean marker. */

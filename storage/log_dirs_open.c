@@ -325,7 +325,8 @@ static int compare_found(const void *a, const void *b)
     return left->partition != right->partition ? (left->partition < right->partition ? -1 : 1) : left->dir - right->dir;
 }
 
-/* Puts what was found in order; a partition may be in one place only. Those of offline directories are left out. */
+/* Puts what was found in order; a partition may be in one place only. Those of offline directories are left out. Of two
+ * topics one may be left from before the name was taken again, while its directory was offline. */
 static enum stele_err settle_found(struct stele_log_dirs *dirs, struct stele_error *error)
 {
     int kept = 0;
@@ -339,75 +340,13 @@ static enum stele_err settle_found(struct stele_log_dirs *dirs, struct stele_err
     stele_sort(dirs->found, (size_t)kept, sizeof(*dirs->found), compare_found);
     for (int i = 1; i < kept; i++) {
         const struct stele_found_log *one = &dirs->found[i - 1], *two = &dirs->found[i];
-        if (strcmp(one->topic, two->topic) == 0 && one->partition == two->partition)
+        bool are_two_topics = !stele_uuid_is_zero(&one->topic_id) && !stele_uuid_is_zero(&two->topic_id) &&
+                              !stele_uuid_equal(&one->topic_id, &two->topic_id);
+        if (strcmp(one->topic, two->topic) == 0 && one->partition == two->partition && !are_two_topics)
             return stele_error_set(error, STELE_CORRUPT, "%s-%d is in %.100s and in %.100s; move one of them away",
                                    one->topic, one->partition, dirs->dirs[one->dir].path, dirs->dirs[two->dir].path);
     }
     return STELE_OK;
-}
-
-/* Names of a directory, kept while it is changed. */
-struct names {
-    struct stele_arena arena;
-    struct name {
-        struct name *next;
-        const char *text;
-    } * first;
-};
-
-static enum stele_err keep_name(void *arg, const char *text)
-{
-    struct names *names = arg;
-    struct name *name = stele_arena_alloc(&names->arena, sizeof(*name));
-    const char *copy = name == NULL ? NULL : stele_arena_string(&names->arena, text, strlen(text));
-    if (copy == NULL)
-        return STELE_NO_MEMORY;
-    *name = (struct name){.next = names->first, .text = copy};
-    names->first = name;
-    return STELE_OK;
-}
-
-static enum stele_err keep_condemned(void *arg, const char *text)
-{
-    char topic[STELE_TOPIC_NAME_MAX + 1];
-    int32_t partition;
-    enum stele_dir_kind kind;
-    bool is_condemned =
-        stele_partition_dir_parse(text, topic, &partition, &kind) == STELE_OK && kind == STELE_DIR_DELETE;
-    return is_condemned ? keep_name(arg, text) : STELE_OK;
-}
-
-/* Unlinks the files of a partition's directory, then the directory. */
-static enum stele_err remove_partition(struct stele_log_dirs *dirs, const char *dir)
-{
-    struct stele_vfs *vfs = vfs_of(dirs);
-    struct names files = {.first = NULL};
-    char path[STELE_PATH_BYTES];
-    stele_arena_init(&files.arena, dirs->env->mem, STELE_MEM_LOG, 0);
-    enum stele_err err = vfs->ops->list(vfs, dir, keep_name, &files);
-    for (const struct name *file = files.first; file != NULL && err == STELE_OK; file = file->next) {
-        err = stele_path_join(path, dir, file->text);
-        if (err == STELE_OK)
-            err = vfs->ops->unlink(vfs, path);
-    }
-    if (err == STELE_OK)
-        err = vfs->ops->rmdir(vfs, dir);
-    stele_arena_deinit(&files.arena);
-    return err;
-}
-
-/* What cannot be deleted now is harmless and tried again at the next start. */
-static void finish_deletions(struct stele_log_dirs *dirs, const char *dir)
-{
-    struct names condemned = {.first = NULL};
-    char path[STELE_PATH_BYTES];
-    stele_arena_init(&condemned.arena, dirs->env->mem, STELE_MEM_LOG, 0);
-    (void)vfs_of(dirs)->ops->list(vfs_of(dirs), dir, keep_condemned, &condemned);
-    for (const struct name *name = condemned.first; name != NULL; name = name->next) {
-        if (stele_path_join(path, dir, name->text) == STELE_OK)
-            (void)remove_partition(dirs, path);
-    }
-    stele_arena_deinit(&condemned.arena);
 }
 
 /* A damaged checkpoint counts as absent: recovery starts at 0, the log at its first segment. */
@@ -425,12 +364,14 @@ static enum stele_err read_checkpoint(struct stele_log_dirs *dirs, struct stele_
 
 static void fill_found(struct stele_log_dirs *dirs, int at, const struct stele_checkpoint *checkpoint, size_t field)
 {
+    int used = 0;
     for (int i = 0; i < dirs->found_count; i++) {
         struct stele_found_log *found = &dirs->found[i];
         if (found->dir == at)
-            (void)stele_checkpoint_get(checkpoint, found->topic, found->partition,
-                                       (int64_t *)(void *)((char *)found + field));
+            used += stele_checkpoint_get(checkpoint, found->topic, found->partition,
+                                         (int64_t *)(void *)((char *)found + field));
     }
+    dirs->dirs[at].is_stale = dirs->dirs[at].is_stale || used < checkpoint->count;
 }
 
 /* partition.metadata is synced before the first flush of the log ends: with a recovery point a bad one is damage,
@@ -495,7 +436,7 @@ static enum stele_err take_marker(struct stele_log_dirs *dirs, int at, struct st
         if (dirs->found[i].dir == at)
             dirs->found[i].was_clean = was_clean;
     }
-    finish_deletions(dirs, dir);
+    stele_log_dirs__finish_deletions(dirs, dir);
     return STELE_OK;
 }
 

@@ -14,6 +14,7 @@ struct stele_log_dir {
     _Atomic bool is_taken;    /* something was */
     _Atomic bool has_refused; /* the disk, a write */
     bool is_told_full;        /* the trace said so */
+    bool is_stale;            /* its checkpoints may name partitions that are gone */
     bool has_properties;
     struct stele_meta_properties properties;
     int partitions;
@@ -27,5 +28,8 @@ struct stele_log_dirs {
     struct stele_found_log *found; /* by topic, partition, directory */
     int found_count, found_capacity;
 };
+
+/** Deletes what a rename has condemned. */
+void stele_log_dirs__finish_deletions(struct stele_log_dirs *dirs, const char *dir);
 
 #endif

@@ -1,0 +1,172 @@
+/* The end of partitions: their directories are renamed, and later deleted; what the checkpoints say of them is taken
+ * back before the name is used again.
+ *
+ * A checkpoint names partitions without their ids. What one says of a partition that is gone would be believed of the
+ * next one of that name, whose log it would find damaged. */
+#include "base/arena.h"
+#include "storage/log_dirs_struct.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { NAME_BYTES_MAX = 255 };
+
+static struct stele_vfs *vfs_of(const struct stele_log_dirs *dirs)
+{
+    return dirs->env->vfs;
+}
+
+/* Names of a directory, kept while it is changed. */
+struct names {
+    struct stele_arena arena;
+    struct name {
+        struct name *next;
+        const char *text;
+    } * first;
+};
+
+static enum stele_err keep_name(void *arg, const char *text)
+{
+    struct names *names = arg;
+    struct name *name = stele_arena_alloc(&names->arena, sizeof(*name));
+    const char *copy = name == NULL ? NULL : stele_arena_string(&names->arena, text, strlen(text));
+    if (copy == NULL)
+        return STELE_NO_MEMORY;
+    *name = (struct name){.next = names->first, .text = copy};
+    names->first = name;
+    return STELE_OK;
+}
+
+static enum stele_err keep_condemned(void *arg, const char *text)
+{
+    char topic[STELE_TOPIC_NAME_MAX + 1];
+    int32_t partition;
+    enum stele_dir_kind kind;
+    bool is_condemned =
+        stele_partition_dir_parse(text, topic, &partition, &kind) == STELE_OK && kind == STELE_DIR_DELETE;
+    return is_condemned ? keep_name(arg, text) : STELE_OK;
+}
+
+/* Unlinks the files of a partition's directory, then the directory. */
+static enum stele_err remove_partition(struct stele_env *env, const char *dir)
+{
+    struct stele_vfs *vfs = env->vfs;
+    struct names files = {.first = NULL};
+    char path[STELE_PATH_BYTES];
+    stele_arena_init(&files.arena, env->mem, STELE_MEM_LOG, 0);
+    enum stele_err err = vfs->ops->list(vfs, dir, keep_name, &files);
+    for (const struct name *file = files.first; file != NULL && err == STELE_OK; file = file->next) {
+        err = stele_path_join(path, dir, file->text);
+        if (err == STELE_OK)
+            err = vfs->ops->unlink(vfs, path);
+    }
+    if (err == STELE_OK)
+        err = vfs->ops->rmdir(vfs, dir);
+    stele_arena_deinit(&files.arena);
+    return err;
+}
+
+/* What cannot be deleted now is harmless and tried again at the next start. */
+void stele_log_dirs__finish_deletions(struct stele_log_dirs *dirs, const char *dir)
+{
+    struct names condemned = {.first = NULL};
+    char path[STELE_PATH_BYTES];
+    stele_arena_init(&condemned.arena, dirs->env->mem, STELE_MEM_LOG, 0);
+    (void)vfs_of(dirs)->ops->list(vfs_of(dirs), dir, keep_condemned, &condemned);
+    for (const struct name *name = condemned.first; name != NULL; name = name->next) {
+        if (stele_path_join(path, dir, name->text) == STELE_OK)
+            (void)remove_partition(dirs->env, path);
+    }
+    stele_arena_deinit(&condemned.arena);
+}
+
+/* Where a partition goes before it is deleted. The topic's name is cut where it would not fit. */
+static enum stele_err condemned_path(const char *dir, const char *topic, int32_t partition,
+                                     const struct stele_uuid *topic_id, char out_path[STELE_PATH_BYTES])
+{
+    char tail[64], hex[2 * sizeof(topic_id->bytes) + 1], name[NAME_BYTES_MAX + 1];
+    for (size_t i = 0; i < sizeof(topic_id->bytes); i++)
+        (void)snprintf(hex + 2 * i, 3, "%02x", topic_id->bytes[i]);
+    int bytes = snprintf(tail, sizeof(tail), "-%d.%s-delete", partition, hex);
+    (void)snprintf(name, sizeof(name), "%.*s%s", NAME_BYTES_MAX - bytes, topic, tail);
+    return stele_path_join(out_path, dir, name);
+}
+
+enum stele_err stele_log_dirs_condemn(struct stele_log_dirs *dirs, int at, const char *topic, int32_t partition,
+                                      const struct stele_uuid *topic_id)
+{
+    struct stele_log_dir *dir = &dirs->dirs[at];
+    char name[STELE_TOPIC_NAME_MAX + 16], from[STELE_PATH_BYTES], to[STELE_PATH_BYTES];
+    if (dir->is_offline)
+        return STELE_OFFLINE;
+    (void)snprintf(name, sizeof(name), "%s-%d", topic, partition);
+    enum stele_err err = stele_path_join(from, dir->path, name);
+    if (err == STELE_OK)
+        err = condemned_path(dir->path, topic, partition, topic_id, to);
+    if (err == STELE_OK)
+        err = vfs_of(dirs)->ops->rename(vfs_of(dirs), from, to);
+    if (err == STELE_NOT_FOUND)
+        return STELE_OK;
+    if (err == STELE_OK) {
+        dir->partitions--;
+        dir->is_stale = true;
+    }
+    return err;
+}
+
+enum stele_err stele_log_dirs_sync(struct stele_log_dirs *dirs, int dir)
+{
+    if (dirs->dirs[dir].is_offline)
+        return STELE_OFFLINE;
+    return vfs_of(dirs)->ops->sync_dir(vfs_of(dirs), dirs->dirs[dir].path);
+}
+
+enum stele_err stele_log_dirs_delete(struct stele_env *env, const char *dir, const char *topic, int32_t partition,
+                                     const struct stele_uuid *topic_id)
+{
+    char path[STELE_PATH_BYTES];
+    enum stele_err err = condemned_path(dir, topic, partition, topic_id, path);
+    if (err == STELE_OK)
+        err = remove_partition(env, path);
+    return err == STELE_NOT_FOUND ? STELE_OK : err;
+}
+
+static enum stele_err forget_in(struct stele_log_dirs *dirs, const char *dir, const char *name, const char *topic,
+                                const struct stele_log_dirs_gone *gone)
+{
+    struct stele_checkpoint checkpoint;
+    int kept = 0;
+    stele_checkpoint_init(&checkpoint, dirs->env->mem);
+    enum stele_err err = stele_checkpoint_read(&checkpoint, vfs_of(dirs), dir, name, NULL);
+    if (err == STELE_CORRUPT || err == STELE_TOO_LARGE) { /* a start believes nothing of it */
+        stele_checkpoint_deinit(&checkpoint);
+        return STELE_OK;
+    }
+    for (int i = 0; i < checkpoint.count && err == STELE_OK; i++) {
+        const struct stele_checkpoint_entry *entry = &checkpoint.entries[i];
+        if (strcmp(entry->topic, topic) != 0 || !gone->is_gone(gone->arg, entry->partition))
+            checkpoint.entries[kept++] = *entry;
+    }
+    if (err == STELE_OK && kept < checkpoint.count) {
+        checkpoint.count = kept;
+        err = stele_checkpoint_write(&checkpoint, vfs_of(dirs), dir, name);
+    }
+    stele_checkpoint_deinit(&checkpoint);
+    return err;
+}
+
+enum stele_err stele_log_dirs_forget(struct stele_log_dirs *dirs, const char *topic,
+                                     const struct stele_log_dirs_gone *gone)
+{
+    static const char *const names[] = {STELE_RECOVERY_POINT_FILE, STELE_LOG_START_FILE, STELE_HIGH_WATERMARK_FILE};
+    enum stele_err result = STELE_OK;
+    for (int at = 0; at < dirs->count; at++) {
+        for (size_t i = 0; i < STELE_ARRAY_LEN(names) && dirs->dirs[at].is_stale; i++) {
+            enum stele_err err =
+                dirs->dirs[at].is_offline ? STELE_OK : forget_in(dirs, dirs->dirs[at].path, names[i], topic, gone);
+            if (err != STELE_OK)
+                result = err;
+        }
+    }
+    return result;
+}
