@@ -274,6 +274,7 @@ enum stele_err stele_log_close(struct stele_log *log)
     if (err != STELE_OK)
         return stele_log__fail(log, err, "a close that could not write or sync");
     log->recovery_point = log->log_end_offset;
+    stele_log__raise_checkpoint_point(log);
     log->is_closed = true;
     return STELE_OK;
 }
@@ -314,6 +315,11 @@ int64_t stele_log_last_stable_offset(const struct stele_log *log)
 int64_t stele_log_recovery_point(const struct stele_log *log)
 {
     return log->recovery_point;
+}
+
+int64_t stele_log_checkpoint_point(const struct stele_log *log)
+{
+    return log->checkpoint_point;
 }
 
 int64_t stele_log_bytes(const struct stele_log *log)
@@ -393,6 +399,7 @@ void stele_log_check(const struct stele_log *log)
     STELE_ASSERT(log->log_start_offset >= 0);
     STELE_ASSERT(log->log_start_offset <= log->high_watermark);
     STELE_ASSERT(log->high_watermark <= log->log_end_offset);
+    STELE_ASSERT(log->checkpoint_point <= log->recovery_point);
     STELE_ASSERT(log->recovery_point <= log->log_end_offset);
     STELE_ASSERT(stele_log__active(log)->base_offset <= log->log_end_offset);
     for (int i = 0; i < log->segment_count; i++) {

@@ -4,7 +4,8 @@
  * Invariants
  *  1. There is always exactly one active segment, the last; bases rise strictly; every offset of [start, end) that was
  * not compacted away is in the segment with the greatest base <= it.
- *  2. log_start_offset <= high_watermark <= log_end_offset; recovery_point <= log_end_offset.
+ *  2. log_start_offset <= high_watermark <= log_end_offset; checkpoint_point <= recovery_point <=
+ * log_end_offset.
  *  3. log_end_offset moves right after the bytes are written, before anything else can fail.
  *  4. After a failed call to its files the log is FAILED and refuses work (OFFLINE) until it is opened again.
  * States: OPEN -> FAILED (any operation that meets an I/O error), OPEN -> CLOSED (close).
@@ -59,7 +60,11 @@ int64_t stele_log_start_offset(const struct stele_log *log);
 int64_t stele_log_end_offset(const struct stele_log *log);
 int64_t stele_log_high_watermark(const struct stele_log *log);
 int64_t stele_log_last_stable_offset(const struct stele_log *log);
+/** All below it is synced: what a producer may be told. */
 int64_t stele_log_recovery_point(const struct stele_log *log);
+/** What a checkpoint may say: the recovery point, or less. Every segment below that of this point has all its files on
+ * the disk, whatever rolls meanwhile. */
+int64_t stele_log_checkpoint_point(const struct stele_log *log);
 int64_t stele_log_bytes(const struct stele_log *log);
 int stele_log_segment_count(const struct stele_log *log);
 struct stele_segment *stele_log_segment(const struct stele_log *log, int index);
@@ -178,8 +183,8 @@ STELE_MUST_CHECK enum stele_err stele_log_offset_at(struct stele_log *log, int64
  * are trimmed: nothing was done, ask again after flush_end; IO, NO_SPACE, NO_MEMORY (the log is now FAILED), OFFLINE.
  */
 STELE_MUST_CHECK enum stele_err stele_log_truncate(struct stele_log *log, int64_t offset);
-/** What a truncation to `offset` makes of the recovery point: no more than the base of the segment that is cut, whose
- * files are in doubt until the next flush. */
+/** What a truncation to `offset` makes of the checkpoint's recovery point: no more than the base of the segment that is
+ * cut, whose files are in doubt until the next flush. */
 int64_t stele_log_point_after_cut(const struct stele_log *log, int64_t offset);
 /** Drops everything and goes on, empty, at `offset`; durably. Before the call the checkpointed recovery point, high
  * watermark and log start are lowered to the log start, or to `offset` when that is lower. Errors: as truncate; EXISTS

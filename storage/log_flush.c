@@ -39,7 +39,10 @@ static enum stele_err pin_segments(struct stele_log *log, struct stele_log_flush
     flush->snapshots = stele_mem_array(log->env->mem, STELE_MEM_LOG, count, sizeof(*flush->snapshots));
     if (flush->segments == NULL || flush->snapshots == NULL)
         return STELE_NO_MEMORY;
+    flush->sync_dir = log->has_new_names || count > 1;
     for (int at = first; at < log->segment_count; at++) {
+        /* Its first aborted transaction made the file. */
+        flush->sync_dir = flush->sync_dir || log->segments[at]->txns.exists;
         enum stele_err err = stele_segment_sync_begin(log->segments[at], &flush->segments[flush->segment_count]);
         if (err != STELE_OK)
             return err;
@@ -70,8 +73,6 @@ enum stele_err stele_log_flush_begin(struct stele_log *log, struct stele_log_flu
             return err;
         return stele_log__fail(log, err, "a flush that could not write an index");
     }
-    /* Names of segments and of indexes that were first written now. */
-    flush->sync_dir = true;
     if (flush->epochs != NULL)
         log->epochs.is_dirty = false;
     for (int i = 0; i < flush->segment_count; i++)
@@ -113,17 +114,34 @@ enum stele_err stele_log_flush_run(struct stele_log_flush *flush)
     return err;
 }
 
+/* A start after a crash reads the segment of the point and all later ones. A segment's indexes are written when it is
+ * sealed and synced by the flush after that, so until then the point must stay inside it: the recovery point itself may
+ * become the base of a new segment, at once or after a cut; the offset before it cannot. */
+void stele_log__raise_checkpoint_point(struct stele_log *log)
+{
+    int64_t point = log->recovery_point;
+    int at = stele_log__floor(log, point);
+    STELE_ASSERT(!log->is_flushing); /* the segments of a flush that runs are not marked, nor synced */
+    if (point > log->segments[at]->base_offset)
+        point--;
+    for (; at > 0 && log->segments[at - 1]->is_unsynced; at--)
+        point = log->segments[at]->base_offset - 1;
+    log->checkpoint_point = stele_max_i64(log->checkpoint_point, point);
+}
+
 void stele_log_flush_end(struct stele_log *log, struct stele_log_flush *flush, enum stele_err result)
 {
     STELE_ASSERT(log->is_flushing);
     log->is_flushing = false;
     log->last_flush_ms = stele_env_mono_ms(log->env);
     STELE_METRIC_ADD(log->env->metrics, log_flushes, 1);
-    if (result == STELE_OK)
+    if (result == STELE_OK) {
         /* A truncation meanwhile took the end back. */
         log->recovery_point = stele_max_i64(log->recovery_point, stele_min_i64(flush->target, log->log_end_offset));
-    else
+        stele_log__raise_checkpoint_point(log);
+    } else {
         (void)stele_log__fail(log, result, "a sync that failed");
+    }
     free_flush(flush);
 }
 

@@ -21,7 +21,8 @@ struct stele_log {
     struct stele_producers *producers;
 
     int64_t log_start_offset, log_end_offset, high_watermark, recovery_point;
-    int64_t last_snapshot; /* offset of the newest producer snapshot; -1 none */
+    int64_t checkpoint_point; /* see stele_log_checkpoint_point */
+    int64_t last_snapshot;    /* offset of the newest producer snapshot; -1 none */
     bool is_failed, is_closed;
 
     /* flushing */
@@ -47,6 +48,8 @@ STELE_MUST_CHECK enum stele_err stele_log__new(const struct stele_log_open *open
 /** Puts a segment at the end; its base is above the others. It is the log's on success. */
 STELE_MUST_CHECK enum stele_err stele_log__add_segment(struct stele_log *log, struct stele_segment *seg);
 STELE_MUST_CHECK enum stele_err stele_log__add_damaged(struct stele_log *log, const struct stele_damaged_range *range);
+/** To what the recovery point and the files not yet synced below it allow (log_flush.c). */
+void stele_log__raise_checkpoint_point(struct stele_log *log);
 /** Writes OFFSET.snapshot of the producer state as it is; synced or left to the next flush. */
 STELE_MUST_CHECK enum stele_err stele_log__write_snapshot(struct stele_log *log, int64_t offset, bool sync);
 

@@ -141,14 +141,14 @@ int64_t stele_log_point_after_cut(const struct stele_log *log, int64_t offset)
     if (at > 0 && log->segments[at]->base_offset >= offset)
         at--; /* that one goes; this is appended to */
     int64_t base_offset = log->segments[at]->base_offset;
-    return stele_min_i64(log->recovery_point, stele_min_i64(offset, base_offset));
+    return stele_min_i64(log->checkpoint_point, stele_min_i64(offset, base_offset));
 }
 
 static void lower_to(struct stele_log *log, int64_t offset)
 {
     log->log_end_offset = offset;
     log->cut_count++;
-    log->recovery_point = stele_log_point_after_cut(log, offset);
+    log->recovery_point = log->checkpoint_point = stele_log_point_after_cut(log, offset);
     log->log_start_offset = stele_min_i64(log->log_start_offset, offset);
     log->has_new_names = true;
     stele_epoch_cache_truncate_from_end(&log->epochs, offset);
@@ -178,7 +178,7 @@ enum stele_err stele_log_restart_at(struct stele_log *log, int64_t offset)
     stele_producers_clear(log->producers, offset);
     log->log_start_offset = log->log_end_offset = log->high_watermark = offset;
     log->cut_count++;
-    log->recovery_point = offset;
+    log->recovery_point = log->checkpoint_point = offset;
     log->last_snapshot = -1;
     log->damaged_count = 0;
     log->has_new_names = true;
@@ -264,6 +264,8 @@ enum stele_err stele_log_set_start_offset(struct stele_log *log, int64_t offset)
         return STELE_OK;
     log->log_start_offset = offset;
     log->recovery_point = stele_max_i64(log->recovery_point, offset);
+    if (!log->is_flushing) /* its end does */
+        stele_log__raise_checkpoint_point(log);
     stele_epoch_cache_truncate_from_start(&log->epochs, offset);
     stele_producers_on_log_start(log->producers, offset);
     int kept = 0;

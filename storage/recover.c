@@ -443,6 +443,7 @@ static void settle_offsets(struct stele_recovery *rec, bool is_clean)
     log->high_watermark = stele_min_i64(stele_max_i64(wanted, rec->start), rec->end);
     log->recovery_point =
         is_clean ? rec->end : stele_min_i64(stele_max_i64(open->recovery_point, rec->start), rec->end);
+    stele_log__raise_checkpoint_point(log);
     log->has_new_names = true;
     log->last_snapshot = rec->files.snapshot_count == 0
                              ? log->last_snapshot
@@ -451,19 +452,15 @@ static void settle_offsets(struct stele_recovery *rec, bool is_clean)
     stele_producers_on_high_watermark(log->producers, log->high_watermark);
 }
 
-/* The scan of the tail begins at segment `*inout_first`. A roll during the flush that moved the recovery point there
- * leaves the end of the segment before in doubt, though not its batches: when it does not look as sealed, it is scanned
- * too. */
+/* The scan of the tail begins at segment `*inout_first`. The one before is on the disk as it was sealed (see
+ * stele_log_checkpoint_point); when it does not look so, as another writer or damage may leave it, it is scanned too.
+ */
 static enum stele_err check_before(struct stele_recovery *rec, int *inout_first)
 {
     bool is_sound = false;
     if (*inout_first == 0 || *inout_first >= rec->log->segment_count)
         return STELE_OK;
-    struct stele_segment *before = rec->log->segments[*inout_first - 1];
     enum stele_err err = stele_recovery_read_tail(rec, *inout_first - 1, &is_sound);
-    before->is_unsynced = true; /* what is seen may be the page cache's alone */
-    if (err == STELE_OK && is_sound)
-        err = stele_segment__learn_max(before); /* a closing entry of the time index that was torn is made anew */
     int64_t base_offset = rec->log->segments[*inout_first]->base_offset;
     bool joins = rec->end == base_offset || (rec->has_gaps && rec->end < base_offset);
     if (err != STELE_OK || (is_sound && joins))
@@ -481,8 +478,7 @@ static enum stele_err recover(struct stele_recovery *rec, bool *out_is_clean)
     bool is_clean = open->was_clean;
     if (log->segment_count > 0) {
         rec->start = stele_max_i64(rec->start, log->segments[0]->base_offset);
-        int64_t from = stele_max_i64(open->recovery_point, rec->start);
-        first = open->was_clean ? log->segment_count - 1 : stele_log__floor(rec->log, from);
+        first = open->was_clean ? log->segment_count - 1 : stele_log__floor(rec->log, open->recovery_point);
         /* No flush ever reached it: its name may be the page cache's alone, and a later one must not outlive it. */
         if (!open->was_clean && open->recovery_point <= log->segments[0]->base_offset)
             rec->is_changed = true;

@@ -374,18 +374,18 @@ enum stele_err stele_segment_sync_begin(struct stele_segment *seg, struct stele_
 {
     struct stele_segment_sync sync = {.dir = seg->dir,
                                       .cached = {seg->file, seg->offsets.file, seg->times.file, seg->txns.file}};
-    enum stele_err err = stele_index_write(&seg->offsets);
-    if (err == STELE_OK)
-        err = stele_index_write(&seg->times);
-    if (err == STELE_OK)
-        err = stele_txn_index_write(&seg->txns);
+    enum stele_err err = stele_txn_index_write(&seg->txns);
     if (err != STELE_OK)
         return err;
+    /* The indexes of an active segment are in memory and written when it is sealed: a start after a crash reads it
+     * whole and makes them anew, and a sync of each would cost as much as that of the log. */
+    if (seg->offsets.is_active)
+        sync.cached[1] = sync.cached[2] = NULL;
+    if (!seg->txns.exists)
+        sync.cached[3] = NULL;
     for (int i = 0; i < 4; i++) {
-        if (i == 3 && !seg->txns.exists) {
-            sync.cached[i] = NULL;
+        if (sync.cached[i] == NULL)
             continue;
-        }
         err = stele_cached_file_pin(sync.cached[i], &sync.files[i]);
         if (err == STELE_OK)
             continue;

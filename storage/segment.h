@@ -135,14 +135,14 @@ STELE_MUST_CHECK enum stele_err stele_segment_time_in_batch(struct stele_mem *me
                                                             const struct stele_time_search *search,
                                                             struct stele_time_found *out_found);
 
-/** Syncs .log, .index, .timeindex, .txnindex in this order. The caller pinned the files; may run in a job (files only).
- */
+/** Syncs .log, .index, .timeindex, .txnindex in this order; of an active segment, whose indexes are in memory, only
+ * .log and .txnindex. The caller pinned the files; may run in a job (files only). */
 struct stele_segment_sync {
     const char *dir; /* the log's */
     struct stele_cached_file *cached[4];
     struct stele_file *files[4];
 };
-/** On the loop: writes index entries out, pins what is there. release unpins, on the loop. */
+/** On the loop: writes transactions out, pins what is there. release unpins, on the loop. */
 STELE_MUST_CHECK enum stele_err stele_segment_sync_begin(struct stele_segment *seg,
                                                          struct stele_segment_sync *out_sync);
 STELE_MUST_CHECK enum stele_err stele_segment_sync_run(struct stele_segment_sync *sync);

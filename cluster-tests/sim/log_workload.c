@@ -278,7 +278,7 @@ static enum stele_err work_flush(struct crash_world *world)
 void crash_write_checkpoint(struct crash_world *world)
 {
     struct stele_log *log = world->log;
-    int64_t mark = stele_log_high_watermark(log), point = stele_log_recovery_point(log);
+    int64_t mark = stele_log_high_watermark(log), point = stele_log_checkpoint_point(log);
     world->checkpoint =
         (struct crash_checkpoint){.recovery_point = point,
                                   .log_start_offset = stele_log_start_offset(log),
@@ -408,7 +408,6 @@ enum stele_err crash_close(struct crash_world *world)
     enum stele_err err = stele_log_close(world->log);
     if (err == STELE_OK) {
         crash_write_checkpoint(world);
-        world->checkpoint.recovery_point = stele_log_end_offset(world->log);
         world->checkpoint.is_clean = true;
         world->durable_end = stele_log_end_offset(world->log);
         log_model_clear_ghosts(&world->model);

@@ -315,8 +315,10 @@ static void check_start(struct crash_world *world, const struct crash_checkpoint
     crash_drop_pending(world);
     /* An end inside a hole is not stored anywhere. */
     int at = log_model_find(&world->model, world->kept_end);
-    if (world->is_gappy && at > 0)
-        world->kept_end = stele_min_i64(world->kept_end, world->model.batches[at - 1].last_offset + 1);
+    /* An end that a hole of the leader's log made is nowhere in the files. */
+    if (world->is_gappy)
+        world->kept_end = stele_min_i64(world->kept_end, at > 0 ? world->model.batches[at - 1].last_offset + 1
+                                                                : before->log_start_offset);
     MODEL_CHECK(&world->model, sound_end >= world->kept_end, "the log ends at %lld, %lld was promised",
                 (long long)sound_end, (long long)world->kept_end);
     MODEL_CHECK(&world->model, start >= before->log_start_offset && start <= world->start_max,

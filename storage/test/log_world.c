@@ -408,7 +408,7 @@ void world_stand(struct log_world *w, struct world_standing *out_at)
     *out_at = (struct world_standing){.start = stele_log_start_offset(log),
                                       .end = stele_log_end_offset(log),
                                       .high_watermark = stele_log_high_watermark(log),
-                                      .recovery_point = stele_log_recovery_point(log),
+                                      .recovery_point = stele_log_checkpoint_point(log),
                                       .damaged = stele_log_damaged_count(log)};
     for (int i = 0; i < stele_log_segment_count(log); i++) {
         struct stele_txn_index *txns = &stele_log_segment(log, i)->txns;

@@ -260,7 +260,7 @@ static void reopen(void)
         assert_ok(stele_log_close(world.log));
     else if (stele_prng_chance(&world.prng, 1, 2))
         assert_ok(stele_log_flush(world.log));
-    world.recovery_point = stele_log_recovery_point(world.log);
+    world.recovery_point = stele_log_checkpoint_point(world.log);
     stele_log_free(world.log);
     open_log();
 }
