@@ -270,8 +270,12 @@ static bool parse(struct produce *produce, int argc, char **argv)
 
 static int run(struct produce *produce, const struct stele_cli *cli, int fd)
 {
-    /* Throughput counts here, not the time of one record; a batch stays below the default of message.max.bytes. */
-    struct stele_setting settings[] = {{"compression.type", produce->codec}, {"batch.size", "1000000"}, {NULL, NULL}};
+    /* Throughput counts here, not the time of one record; a batch stays below the default of message.max.bytes. Of a
+     * long line the node is the judge: it names the topic's limit. */
+    struct stele_setting settings[] = {{"compression.type", produce->codec},
+                                       {"batch.size", "1000000"},
+                                       {"max.request.size", "1073741824"},
+                                       {NULL, NULL}};
     struct stele_result result;
     produce->client = stele_cli_client(cli, "produce");
     if (produce->client == NULL)

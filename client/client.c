@@ -16,49 +16,6 @@ enum {
     FRAME_BYTES_MAX = 1 << 30,
     ARENA_BYTES_MAX = 256 << 20,
     QUEUED_BYTES_MAX = 8 << 20, /* beyond it nothing more is handed to the net */
-    SET_UP_MS = 10000,          /* Kafka's socket.connection.setup.timeout.ms */
-    BACKOFF_MS = 100,
-    BACKOFF_MS_MAX = 1000,
-};
-
-static const struct stele_setting_row rows[] = {
-#define INT_ROW(name_, default_, min_, max_, unit_, doc_)                                                              \
-    {                                                                                                                  \
-        .name = (name_), .type = STELE_SETTING_INT, .default_text = (default_), .min = (min_), .max = (max_),          \
-        .unit = STELE_UNIT_##unit_, .doc = (doc_)                                                                      \
-    }
-    {.name = "client.id", .type = STELE_SETTING_STRING, .default_text = "stele", .doc = "Name told to the node."},
-    INT_ROW("request.timeout.ms", "30000", 1, INT32_MAX, MS, "Time for an answer."),
-    {.name = "acks",
-     .type = STELE_SETTING_ENUM,
-     .default_text = "all",
-     .choices = "all,-1,0,1",
-     .doc = "Who must have a record before it is acknowledged."},
-    INT_ROW("linger.ms", "5", 0, INT32_MAX, MS, "Time for which a batch waits for more records."),
-    INT_ROW("batch.size", "16384", 0, 1 << 30, BYTES, "Bytes from which a batch is sent at once."),
-    {.name = "compression.type",
-     .type = STELE_SETTING_ENUM,
-     .default_text = "none",
-     .choices = "none,gzip,snappy,lz4,zstd",
-     .doc = "Codec of batches."},
-    INT_ROW("delivery.timeout.ms", "120000", 1, INT32_MAX, MS, "Time from send to delivery or failure."),
-    INT_ROW("buffer.memory", "33554432", 1024, INT64_MAX, BYTES, "Memory for records not yet delivered."),
-    INT_ROW("max.in.flight.requests.per.connection", "5", 1, 1000, COUNT,
-            "Requests that wait for an answer at the same time."),
-    INT_ROW("fetch.min.bytes", "1", 0, INT32_MAX, BYTES, "Bytes that a fetch waits for."),
-    INT_ROW("fetch.max.wait.ms", "500", 0, INT32_MAX, MS, "Time for which a fetch waits."),
-    INT_ROW("fetch.max.bytes", "52428800", 1, INT32_MAX, BYTES, "Most bytes of an answer to a fetch."),
-    INT_ROW("max.partition.fetch.bytes", "1048576", 1, INT32_MAX, BYTES, "Most bytes of one partition in it."),
-    {.name = "check.crcs",
-     .type = STELE_SETTING_BOOL,
-     .default_text = "true",
-     .doc = "Verify the checksum of every batch read."},
-    {.name = "isolation.level",
-     .type = STELE_SETTING_ENUM,
-     .default_text = "read_uncommitted",
-     .choices = "read_uncommitted,read_committed",
-     .doc = "Which records a consumer sees."},
-#undef INT_ROW
 };
 
 const char *stele_version(void)
@@ -77,17 +34,29 @@ bool stele_client__may_retry(enum stele_err err)
     return class_ == STELE_CLASS_RETRIABLE || class_ == STELE_CLASS_FENCED;
 }
 
+/* Doubled with every attempt, 20 % more or less by chance so that many clients do not come at once. */
+static void back_off(struct stele_client *client, struct stele_backoff *backoff, const char *first, const char *most)
+{
+    int64_t wait_ms = stele_settings_int(client->settings, first);
+    int64_t most_ms = stele_settings_int(client->settings, most);
+    for (int32_t i = 0; i < backoff->attempts && wait_ms < most_ms; i++)
+        wait_ms *= 2;
+    wait_ms = stele_min_i64(wait_ms, most_ms);
+    wait_ms = wait_ms * 4 / 5 + (int64_t)(client->env->ops->random(client->env) % (uint64_t)(wait_ms * 2 / 5 + 1));
+    backoff->attempts++;
+    backoff->at_ms = stele_client__now_ms(client) + wait_ms;
+}
+
+void stele_client__wait_before_retry(struct stele_client *client, struct stele_backoff *backoff)
+{
+    back_off(client, backoff, "retry.backoff.ms", "retry.backoff.max.ms");
+}
+
 bool stele_client__retry(struct stele_client *client, struct stele_backoff *backoff, enum stele_err err)
 {
     if (!stele_client__may_retry(err))
         return false;
-    int64_t wait_ms = BACKOFF_MS;
-    for (int32_t i = 0; i < backoff->attempts && wait_ms < BACKOFF_MS_MAX; i++)
-        wait_ms *= 2;
-    wait_ms = stele_min_i64(wait_ms, BACKOFF_MS_MAX);
-    wait_ms = wait_ms * 4 / 5 + (int64_t)(client->env->ops->random(client->env) % (uint64_t)(wait_ms * 2 / 5 + 1));
-    backoff->attempts++;
-    backoff->at_ms = stele_client__now_ms(client) + wait_ms;
+    stele_client__wait_before_retry(client, backoff);
     return true;
 }
 
@@ -112,31 +81,6 @@ struct stele_result stele_client__failure(enum stele_err err, const char *format
     (void)vsnprintf(result.text, sizeof(result.text), format, args);
     va_end(args);
     return result;
-}
-
-static enum stele_err set_all(struct stele_settings *set, const struct stele_setting *settings,
-                              struct stele_error *error)
-{
-    for (; settings != NULL && settings->name != NULL; settings++) {
-        enum stele_err err = stele_settings_set(set, settings->name, settings->value, "call", error);
-        if (err != STELE_OK)
-            return err;
-    }
-    return STELE_OK;
-}
-
-enum stele_err stele_client__settings(struct stele_client *client, const struct stele_setting *settings,
-                                      struct stele_settings **out, struct stele_error *error)
-{
-    struct stele_settings *set = NULL;
-    enum stele_err err = stele_settings_overlay(client->settings, NULL, NULL, 0, &set, error);
-    if (err == STELE_OK)
-        err = set_all(set, settings, error);
-    if (err != STELE_OK)
-        stele_settings_free(set);
-    else
-        *out = set;
-    return err;
 }
 
 /* Links */
@@ -186,7 +130,7 @@ static void link_down(struct stele_link *link, enum stele_err why)
     link->conn = NULL;
     link->is_ready = false;
     link->queued_bytes = 0;
-    (void)stele_client__retry(client, &link->backoff, STELE_CLOSED);
+    back_off(client, &link->backoff, "reconnect.backoff.ms", "reconnect.backoff.max.ms");
     drop_incoming(link);
     if (link->hello.frame != NULL) {
         stele_list_remove(&link->hello.link);
@@ -411,7 +355,7 @@ static void connect_when_needed(struct stele_link *link, int64_t now_ms)
     struct stele_net *net = link->client->driver->net;
     if (link->conn != NULL || stele_list_is_empty(&link->calls) || now_ms < link->backoff.at_ms)
         return;
-    link->set_up_ms = now_ms + SET_UP_MS;
+    link->set_up_ms = now_ms + stele_settings_int(link->client->settings, "socket.connection.setup.timeout.ms");
     next_address(link, link->address, sizeof(link->address));
     enum stele_err err = net->ops->connect(net, link->address, &link_handler, link, &link->conn);
     if (err != STELE_OK)
@@ -568,10 +512,10 @@ enum stele_err stele_client__new(struct stele_client_driver *driver, const char 
         stele_list_init(&client->links[i].hello.link);
     }
     client->bootstrap = stele_mem_string(mem, STELE_MEM_CLIENT, bootstrap);
-    client->settings = stele_settings_new(mem, rows, (int)STELE_ARRAY_LEN(rows));
+    client->settings = stele_client__settings_new(mem);
     enum stele_err err = client->bootstrap == NULL || client->settings == NULL
                              ? stele_error_set(error, STELE_NO_MEMORY, "out of memory")
-                             : set_all(client->settings, settings, error);
+                             : stele_client__set_all(client->settings, settings, error);
     if (err != STELE_OK) {
         stele_mem_free(mem, client->bootstrap);
         stele_settings_free(client->settings);

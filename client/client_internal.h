@@ -111,6 +111,10 @@ struct stele_result stele_client__result(enum stele_err err, const char *text);
 STELE_MUST_CHECK enum stele_err stele_client__topic(struct stele_client *client, const char *topic,
                                                     struct stele_uuid *out_topic_id, int32_t *out_partitions,
                                                     struct stele_error *error);
+/** All at their defaults; NULL without memory. */
+STELE_MUST_CHECK struct stele_settings *stele_client__settings_new(struct stele_mem *mem);
+STELE_MUST_CHECK enum stele_err stele_client__set_all(struct stele_settings *set, const struct stele_setting *settings,
+                                                      struct stele_error *error);
 /** A settings set of the client's table with the client's values and `settings` laid over. */
 STELE_MUST_CHECK enum stele_err stele_client__settings(struct stele_client *client,
                                                        const struct stele_setting *settings,
@@ -118,9 +122,11 @@ STELE_MUST_CHECK enum stele_err stele_client__settings(struct stele_client *clie
 
 /** The one place that decides on a retry: by the error's class only. */
 bool stele_client__may_retry(enum stele_err err);
-/** Whether to try again after `err`, and then when: 100 ms, doubled with every attempt up to a second, 20 % more or
- * less by chance so that many clients do not come at once. */
+/** Whether to try again after `err`, and then when: retry.backoff.ms, doubled with every attempt up to
+ * retry.backoff.max.ms, 20 % more or less by chance. */
 bool stele_client__retry(struct stele_client *client, struct stele_backoff *backoff, enum stele_err err);
+/** The same when it was decided already. */
+void stele_client__wait_before_retry(struct stele_client *client, struct stele_backoff *backoff);
 /** The code for `err` and a formatted text. */
 struct stele_result stele_client__failure(enum stele_err err, const char *format, ...) STELE_PRINTF(2, 3);
 

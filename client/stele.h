@@ -28,8 +28,10 @@ struct stele_client;
 struct stele_producer;
 struct stele_consumer;
 
-/** Name and value of a setting; ends with a row of NULLs. Settings: client.id (stele), request.timeout.ms (30000),
- * max.in.flight.requests.per.connection (5), and those of producer and consumer below, which they then start from. */
+/** Name and value of a setting; ends with a row of NULLs. Settings of a client: client.id (stele), request.timeout.ms
+ * (30000), socket.connection.setup.timeout.ms (10000), reconnect.backoff.ms (50) and reconnect.backoff.max.ms (1000),
+ * retry.backoff.ms (100) and retry.backoff.max.ms (1000), max.in.flight.requests.per.connection (5), and those of
+ * producer and consumer below, which they then start from. */
 struct stele_setting {
     const char *name, *value;
 };
@@ -331,9 +333,16 @@ struct stele_delivery {
     int durability; /* 1 written, 2 replicated, 3 synced */
 };
 
-/** Settings: acks (all), linger.ms (5), batch.size (16384), compression.type (none), delivery.timeout.ms (120000),
- * buffer.memory (33554432). With acks=0 a record counts as delivered, at offset -1, once it was handed to the system.
- * A request of unknown fate is sent again, so a record may be there twice; order within a partition is kept. Polls. */
+/** Settings: enable.idempotence (false), acks (all), retries (2147483647), delivery.timeout.ms (120000), linger.ms
+ * (5), batch.size (16384), max.request.size (1048576), buffer.memory (33554432), compression.type (none; gzip, snappy,
+ * lz4, zstd) with compression.gzip.level (-1), compression.lz4.level (9), compression.zstd.level (3).
+ *
+ * With idempotence no record is in the log twice, and up to 5 batches of a partition are under way. When a request ends
+ * without an answer and the log cannot say any more whether it wrote the records (code 45 or 47), they fail instead of
+ * being sent again. It needs acks=all and retries; unless it was set by name it gives way to other values of those.
+ * Without it one batch of a partition is under way, and one of unknown fate is sent again: a record may be there twice.
+ * Order within a partition is kept in both cases. With acks=0 a record counts as delivered, at offset -1, once it was
+ * handed to the system. Polls. */
 STELE_EXPORT struct stele_producer *
 stele_producer_new(struct stele_client *client, const char *topic, const struct stele_setting *settings,
                    void (*delivered)(void *arg, const struct stele_delivery *delivery), void *arg,

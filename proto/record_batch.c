@@ -75,6 +75,16 @@ void stele_batch_restamp_time(uint8_t *bytes, size_t count, int16_t attributes, 
     stele_put_u32(bytes + STELE_BATCH_POS_CRC, checksum(bytes, count));
 }
 
+void stele_batch_restamp_producer(uint8_t *bytes, size_t count, int64_t producer_id, int16_t producer_epoch,
+                                  int32_t base_sequence)
+{
+    STELE_ASSERT(count >= STELE_BATCH_HEADER_BYTES);
+    stele_put_i64(bytes + STELE_BATCH_POS_PRODUCER_ID, producer_id);
+    stele_put_i16(bytes + STELE_BATCH_POS_PRODUCER_EPOCH, producer_epoch);
+    stele_put_i32(bytes + STELE_BATCH_POS_BASE_SEQUENCE, base_sequence);
+    stele_put_u32(bytes + STELE_BATCH_POS_CRC, checksum(bytes, count));
+}
+
 int32_t stele_sequence_add(int32_t sequence, int32_t count)
 {
     STELE_ASSERT(sequence >= 0);

@@ -62,6 +62,9 @@ enum {
     STELE_BATCH_POS_CRC = 17,
     STELE_BATCH_POS_ATTRIBUTES = 21,
     STELE_BATCH_POS_MAX_TIMESTAMP = 35,
+    STELE_BATCH_POS_PRODUCER_ID = 43,
+    STELE_BATCH_POS_PRODUCER_EPOCH = 51,
+    STELE_BATCH_POS_BASE_SEQUENCE = 53,
     STELE_BATCH_MAGIC = 2,
 };
 
@@ -100,6 +103,9 @@ STELE_MUST_CHECK enum stele_err stele_batch_check(const uint8_t *bytes, size_t c
 void stele_batch_stamp(uint8_t *bytes, int64_t base_offset, int32_t partition_leader_epoch);
 /** Rewrites attributes and max_timestamp in place and recomputes the checksum. `count` is the batch's size. */
 void stele_batch_restamp_time(uint8_t *bytes, size_t count, int16_t attributes, int64_t max_timestamp);
+/** The same for what names the producer. */
+void stele_batch_restamp_producer(uint8_t *bytes, size_t count, int64_t producer_id, int16_t producer_epoch,
+                                  int32_t base_sequence);
 
 /** Producer sequence arithmetic in 0..INT32_MAX (facts 1.1). */
 int32_t stele_sequence_add(int32_t sequence, int32_t count);

@@ -160,10 +160,94 @@ static void store(struct peer_log *log, struct peer *peer, const uint8_t *bytes,
     log->end_offset = batch->last_offset + 1;
 }
 
+static struct peer_producer *find_producer(struct peer_log *log, const struct stele_batch_header *header)
+{
+    for (int i = 0; i < log->producer_count; i++) {
+        if (log->producers[i].id == header->producer_id)
+            return &log->producers[i];
+    }
+    assert_true(log->producer_count < PEER_PRODUCERS);
+    struct peer_producer *producer = &log->producers[log->producer_count++];
+    *producer = (struct peer_producer){.id = header->producer_id, .epoch = -1};
+    return producer;
+}
+
+/* Kafka's checks; a duplicate gives the offset that it has. */
+static enum stele_err check_sequence(struct peer_producer *producer, const struct stele_batch_header *header,
+                                     int64_t *out_duplicate)
+{
+    int32_t first = header->base_sequence, last = stele_sequence_add(first, header->last_offset_delta);
+    if (producer->epoch < 0)
+        return STELE_OK;
+    for (int i = 0; i < producer->batch_count && header->producer_epoch == producer->epoch; i++) {
+        if (producer->batches[i].first == first && producer->batches[i].last == last)
+            *out_duplicate = producer->batches[i].base_offset;
+    }
+    if (*out_duplicate >= 0)
+        return STELE_OK;
+    if (header->producer_epoch < producer->epoch)
+        return STELE_INVALID_PRODUCER_EPOCH;
+    int32_t expected = 0;
+    if (header->producer_epoch == producer->epoch && producer->batch_count > 0)
+        expected = stele_sequence_add(producer->batches[producer->batch_count - 1].last, 1);
+    return first == expected ? STELE_OK : STELE_OUT_OF_ORDER_SEQUENCE_NUMBER;
+}
+
+static void note_batch(struct peer_producer *producer, const struct stele_batch_header *header, int64_t base_offset)
+{
+    if (header->producer_epoch != producer->epoch)
+        producer->batch_count = 0;
+    producer->epoch = header->producer_epoch;
+    if (producer->batch_count == 5)
+        memmove(producer->batches, producer->batches + 1, 4 * sizeof(producer->batches[0]));
+    else
+        producer->batch_count++;
+    producer->batches[producer->batch_count - 1].first = header->base_sequence;
+    producer->batches[producer->batch_count - 1].last =
+        stele_sequence_add(header->base_sequence, header->last_offset_delta);
+    producer->batches[producer->batch_count - 1].base_offset = base_offset;
+}
+
+void peer_forget_producers(struct peer *peer, int32_t partition, bool all)
+{
+    struct peer_log *log = &peer->logs[partition];
+    for (int i = 0; i < log->producer_count && !all; i++) {
+        struct peer_producer *producer = &log->producers[i];
+        producer->batches[0] = producer->batches[producer->batch_count - 1];
+        producer->batch_count = 1;
+    }
+    if (all)
+        log->producer_count = 0;
+}
+
+/* Written, or a duplicate of what is, or refused; the offset of its first record. */
+static enum stele_err append(struct peer *peer, struct peer_log *log, const uint8_t *records, size_t bytes,
+                             int64_t *out_offset)
+{
+    struct stele_batch_header header;
+    int64_t duplicate = -1;
+    assert_ok(stele_batch_check(records, bytes, &header));
+    if (header.producer_id == STELE_NO_PRODUCER_ID) {
+        *out_offset = log->end_offset;
+        store(log, peer, records, bytes);
+        return STELE_OK;
+    }
+    struct peer_producer *producer = find_producer(log, &header);
+    enum stele_err err = check_sequence(producer, &header, &duplicate);
+    if (err == STELE_OK && duplicate < 0) {
+        *out_offset = log->end_offset;
+        note_batch(producer, &header, log->end_offset);
+        store(log, peer, records, bytes);
+    } else if (err == STELE_OK) {
+        *out_offset = duplicate;
+        peer->duplicates++;
+    }
+    return err;
+}
+
 static void on_produce(struct stele_conn *conn, const struct stele_request *request, const uint8_t *records)
 {
     struct peer *peer = conn->peer;
-    struct stele_batch_header header;
     const struct stele_produce_partition *partition = &request->body.produce.partitions[0];
     assert_int_equal(request->body.produce.partition_count, 1);
     assert_true(partition->partition >= 0 && partition->partition < peer->partition_count);
@@ -176,7 +260,6 @@ static void on_produce(struct stele_conn *conn, const struct stele_request *requ
         conn->is_ending = true;
         return;
     }
-    assert_ok(stele_batch_check(records, partition->records_bytes, &header));
     struct stele_produce_result result = {.topic_id = peer->topic_id,
                                           .partition = partition->partition,
                                           .base_offset = -1,
@@ -188,11 +271,13 @@ static void on_produce(struct stele_conn *conn, const struct stele_request *requ
         result.err = STELE_MESSAGE_TOO_LARGE;
         result.message = "larger than max.message.bytes";
     }
+    if (result.err == STELE_OK)
+        result.err = append(peer, log, records, partition->records_bytes, &result.base_offset);
     if (result.err == STELE_OK) {
-        result.base_offset = log->end_offset;
-        store(log, peer, records, partition->records_bytes);
+        result.err = take_err(peer->late_errs, &peer->late_err_count);
+        result.base_offset = result.err == STELE_OK ? result.base_offset : -1;
     }
-    if (peer->drops_after > 0) {
+    if (result.err == STELE_OK && peer->drops_after > 0) {
         peer->drops_after--;
         conn->is_ending = true;
         return;
@@ -339,6 +424,7 @@ static void on_request(struct stele_conn *conn, const struct stele_request *requ
         else
             peer->garbage = 1;
     }
+    peer->produce_requests += request->header.api == STELE_API_PRODUCE;
     if (peer->is_mute)
         return;
     switch (request->header.api) {
@@ -366,9 +452,13 @@ static void on_request(struct stele_conn *conn, const struct stele_request *requ
     case STELE_API_FETCH:
         on_fetch(conn, request);
         break;
+    case STELE_API_INIT_PRODUCER_ID:
+        response.body.init_producer_id = (struct stele_init_producer_id_response){
+            .err = peer->init_err, .producer_id = 1000 + peer->inits++, .producer_epoch = peer->init_epoch};
+        answer(conn, request, &response, NULL);
+        break;
     case STELE_API_DELETE_TOPIC:
     case STELE_API_DELETE_RECORDS:
-    case STELE_API_INIT_PRODUCER_ID:
     case STELE_API_DESCRIBE_SETTINGS:
     case STELE_API_CREATE_PARTITIONS:
     case STELE_API_ALTER_SETTINGS:
@@ -504,6 +594,15 @@ void peer_init(struct peer *peer)
     memset(peer->topic_id.bytes, 0x5a, sizeof(peer->topic_id.bytes));
 }
 
+void peer_drop(struct peer *peer)
+{
+    for (struct stele_list *at = peer->conns.next; at != &peer->conns; at = at->next) {
+        struct stele_conn *conn = STELE_CONTAINER_OF(at, struct stele_conn, link);
+        conn->out.count = 0;
+        conn->is_ending = true;
+    }
+}
+
 void peer_deinit(struct peer *peer)
 {
     while (!stele_list_is_empty(&peer->conns)) {
@@ -563,4 +662,33 @@ bool peer_has(struct peer *peer, int32_t partition, int64_t offset, const char *
         return has;
     }
     return false;
+}
+
+static int check_order(struct peer *peer, const struct peer_log *log)
+{
+    int count = 0, last = -1;
+    for (int i = 0; i < log->batch_count; i++) {
+        struct stele_record_walker walker;
+        struct stele_record record;
+        assert_ok(
+            stele_record_walker_init(&walker, &peer->own.mem, log->batches[i].bytes, log->batches[i].count, 1 << 20));
+        for (; stele_record_next(&walker, &record) == STELE_OK; count++) {
+            int number = 0;
+            assert_int_equal(record.value[0], 'v');
+            for (int32_t at = 1; at < record.value_bytes; at++)
+                number = number * 10 + (record.value[at] - '0');
+            assert_true(number > last);
+            last = number;
+        }
+        stele_record_walker_deinit(&walker);
+    }
+    return count;
+}
+
+void peer_check_once(struct peer *peer, int count)
+{
+    int found = 0;
+    for (int p = 0; p < PEER_PARTITIONS; p++)
+        found += check_order(peer, &peer->logs[p]);
+    assert_int_equal(found, count);
 }

@@ -7,7 +7,7 @@
 #include "client/client_internal.h"
 #include "proto/record_batch.h"
 
-enum { PEER_PARTITIONS = 4, PEER_BATCHES = 4096, PEER_SCRIPT = 16 };
+enum { PEER_PARTITIONS = 4, PEER_PRODUCERS = 8, PEER_BATCHES = 4096, PEER_SCRIPT = 16 };
 
 struct peer_batch {
     uint8_t *bytes;
@@ -15,7 +15,20 @@ struct peer_batch {
     int64_t base_offset, last_offset;
 };
 
+/* What a log knows of a producer, by Kafka's rules. */
+struct peer_producer {
+    int64_t id;
+    int16_t epoch;
+    int batch_count;
+    struct {
+        int32_t first, last;
+        int64_t base_offset;
+    } batches[5];
+};
+
 struct peer_log {
+    struct peer_producer producers[PEER_PRODUCERS];
+    int producer_count;
     struct peer_batch batches[PEER_BATCHES];
     int batch_count;
     int64_t start_offset, end_offset;
@@ -43,7 +56,10 @@ struct peer {
     int produce_err_count;
     enum stele_err fetch_errs[PEER_SCRIPT];
     int fetch_err_count;
-    enum stele_err metadata_err, hello_err, create_err;
+    enum stele_err metadata_err, hello_err, create_err, init_err;
+    int16_t init_epoch;
+    enum stele_err late_errs[PEER_SCRIPT]; /* of the next produces, which are written all the same */
+    int late_err_count;
     int damaged_fetches;    /* answers in which a byte is flipped */
     bool cuts_first_batch;  /* a batch larger than max_bytes is cut too */
     size_t batch_bytes_max; /* beyond: MESSAGE_TOO_LARGE; 0 none */
@@ -52,17 +68,24 @@ struct peer {
     unsigned fault_percent; /* of requests that meet a random fault */
 
     /* what it saw */
-    int connects, produces, fetches, metadatas, creates;
+    int connects, produces, fetches, metadatas, creates, inits, duplicates;
+    int produce_requests; /* also those that it did not answer */
     int32_t last_acks;
     size_t last_setting_count;
 };
 
 void peer_init(struct peer *peer);
+/** The log of a partition forgets its producers, or all but the last batch of each. */
+void peer_forget_producers(struct peer *peer, int32_t partition, bool all);
+/** Ends every connection, with the answers that are still on their way. */
+void peer_drop(struct peer *peer);
 void peer_deinit(struct peer *peer);
 /** A client of this peer. */
 struct stele_client *peer_client(struct peer *peer, const struct stele_setting *settings);
 /** Appends a batch of `count` records "r<offset>" with the options' attributes. */
 void peer_append(struct peer *peer, int32_t partition, int count, const struct stele_batch_options *options);
+/** In all partitions together the records "v0" to "v<count - 1>" are there once each, in each in growing order. */
+void peer_check_once(struct peer *peer, int count);
 /** The value of a stored record, or NULL. */
 bool peer_has(struct peer *peer, int32_t partition, int64_t offset, const char *value);
 

@@ -1,101 +1,8 @@
-#include "client/test/peer.h"
+/* Producers without idempotence, and what both kinds share. */
+#include "client/test/producer_world.h"
 
 #include <stdio.h>
 #include <string.h>
-
-enum { DELIVERIES_MAX = 8192 };
-
-struct told {
-    int count, failed;
-    uint64_t next_tag[PEER_PARTITIONS + 1]; /* tags of a partition come in growing order */
-    int64_t offsets[DELIVERIES_MAX];
-    int32_t partitions[DELIVERIES_MAX];
-    int durability;
-    struct stele_result last_failure;
-    struct stele_producer *sends; /* sends one more record from inside the callback */
-    int extra;
-};
-
-static void delivered(void *arg, const struct stele_delivery *delivery)
-{
-    struct told *told = arg;
-    assert_true(delivery->tag < DELIVERIES_MAX);
-    assert_true(delivery->tag >= told->next_tag[delivery->partition]);
-    told->next_tag[delivery->partition] = delivery->tag + 1;
-    told->offsets[delivery->tag] = delivery->offset;
-    told->partitions[delivery->tag] = delivery->partition;
-    told->count++;
-    told->durability = delivery->durability;
-    if (delivery->result.code != 0) {
-        told->failed++;
-        told->last_failure = delivery->result;
-    }
-    if (told->sends != NULL && told->extra > 0) {
-        struct stele_message message = {
-            .partition = delivery->partition, .timestamp = 5, .value = "more", .value_bytes = 4};
-        told->extra--;
-        assert_int_equal(stele_producer_send(told->sends, &message, delivery->tag + 1).code, 0);
-    }
-}
-
-struct world {
-    struct peer peer;
-    struct told told;
-};
-
-static int set_up(void **state)
-{
-    static struct world world;
-    memset(&world.told, 0, sizeof(world.told));
-    peer_init(&world.peer);
-    *state = &world;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    struct world *world = *state;
-    peer_deinit(&world->peer);
-    return 0;
-}
-
-/* Records "v<tag>" number `from` to `to`, polling when the buffer is full. */
-static void send_some(struct stele_client *client, struct stele_producer *producer, int32_t partition, int from, int to)
-{
-    for (int i = from; i < to; i++) {
-        char value[32];
-        (void)snprintf(value, sizeof(value), "v%d", i);
-        struct stele_message message = {
-            .partition = partition, .timestamp = -1, .value = value, .value_bytes = strlen(value)};
-        struct stele_result result = stele_producer_send(producer, &message, (uint64_t)i);
-        while (result.code == STELE_NO_MEMORY && result.is_retriable) {
-            (void)stele_client_poll(client, 10);
-            result = stele_producer_send(producer, &message, (uint64_t)i);
-        }
-        assert_int_equal(result.code, 0);
-    }
-}
-
-/* What was acknowledged is where the acknowledgement says. */
-static void assert_stored(struct world *world, int count)
-{
-    for (int i = 0; i < count; i++) {
-        char value[32];
-        (void)snprintf(value, sizeof(value), "v%d", i);
-        if (world->told.offsets[i] >= 0)
-            assert_true(peer_has(&world->peer, world->told.partitions[i], world->told.offsets[i], value));
-    }
-}
-
-static struct stele_producer *new_producer(struct world *world, struct stele_client *client,
-                                           const struct stele_setting *settings)
-{
-    struct stele_result result;
-    struct stele_producer *producer = stele_producer_new(client, "t", settings, delivered, &world->told, &result);
-    assert_int_equal(result.code, 0);
-    assert_non_null(producer);
-    return producer;
-}
 
 struct produce_case {
     const char *codec, *batch_bytes;
@@ -123,7 +30,7 @@ static const struct produce_case produce_cases[] = {
 /* Whatever the way does, every record is delivered once, in order within its partition, and stored where it says. */
 static void test_deliveries(void **state)
 {
-    struct world *world = *state;
+    struct producer_world *world = *state;
     for (size_t i = 0; i < STELE_ARRAY_LEN(produce_cases); i++) {
         const struct produce_case *produce = &produce_cases[i];
         enum { COUNT = 500 };
@@ -139,15 +46,15 @@ static void test_deliveries(void **state)
             world->peer.produce_errs[n] = produce->err;
         world->peer.produce_err_count = produce->err == STELE_OK ? 0 : 3;
         struct stele_client *client = peer_client(&world->peer, NULL);
-        struct stele_producer *producer = new_producer(world, client, settings);
+        struct stele_producer *producer = world_producer(world, client, settings);
         world->peer.refusals = produce->refusals;
-        send_some(client, producer, -1, 0, COUNT);
+        world_send(client, producer, -1, 0, COUNT);
         assert_int_equal(stele_producer_flush(producer, -1).code, 0);
         assert_int_equal(world->told.count, COUNT);
         assert_int_equal(world->told.failed, 0);
         assert_int_equal(world->told.durability, STELE_DURABILITY_WRITTEN);
         assert_int_equal(stele_producer_pending(producer), 0);
-        assert_stored(world, COUNT);
+        world_check_stored(world, COUNT);
         stele_producer_free(producer);
         stele_client_free(client);
         if (i + 1 < STELE_ARRAY_LEN(produce_cases))
@@ -158,12 +65,12 @@ static void test_deliveries(void **state)
 /* Without key records stay with one partition until its batch is sealed, and then go round: many are used. */
 static void test_sticky(void **state)
 {
-    struct world *world = *state;
+    struct producer_world *world = *state;
     const struct stele_setting settings[] = {{"batch.size", "300"}, {NULL, NULL}};
     world->peer.partition_count = 4;
     struct stele_client *client = peer_client(&world->peer, NULL);
-    struct stele_producer *producer = new_producer(world, client, settings);
-    send_some(client, producer, -1, 0, 400);
+    struct stele_producer *producer = world_producer(world, client, settings);
+    world_send(client, producer, -1, 0, 400);
     assert_int_equal(stele_producer_flush(producer, -1).code, 0);
     int changes = 0;
     for (int i = 1; i < 400; i++)
@@ -179,11 +86,11 @@ static void test_sticky(void **state)
 /* A record waits for linger.ms and no longer. */
 static void test_linger(void **state)
 {
-    struct world *world = *state;
+    struct producer_world *world = *state;
     const struct stele_setting settings[] = {{"linger.ms", "50"}, {NULL, NULL}};
     struct stele_client *client = peer_client(&world->peer, NULL);
-    struct stele_producer *producer = new_producer(world, client, settings);
-    send_some(client, producer, 0, 0, 2);
+    struct stele_producer *producer = world_producer(world, client, settings);
+    world_send(client, producer, 0, 0, 2);
     int64_t began = world->peer.env.mono_us;
     while (world->peer.produces == 0)
         (void)stele_client_poll(client, 1000);
@@ -198,11 +105,11 @@ static void test_linger(void **state)
 /* With acks=0 no answer is awaited, and a thousand batches go through all the same. */
 static void test_acks_0(void **state)
 {
-    struct world *world = *state;
+    struct producer_world *world = *state;
     const struct stele_setting settings[] = {{"acks", "0"}, {"batch.size", "0"}, {NULL, NULL}};
     struct stele_client *client = peer_client(&world->peer, NULL);
-    struct stele_producer *producer = new_producer(world, client, settings);
-    send_some(client, producer, 0, 0, 1000);
+    struct stele_producer *producer = world_producer(world, client, settings);
+    world_send(client, producer, 0, 0, 1000);
     assert_int_equal(stele_producer_flush(producer, 1000).code, 0);
     assert_int_equal(world->told.count, 1000);
     assert_int_equal(world->told.failed, 0);
@@ -218,20 +125,20 @@ static void test_acks_0(void **state)
 /* What needs no answer, behind a request that waits for one, does not make the client spin until that comes. */
 static void test_acks_0_behind(void **state)
 {
-    struct world *world = *state;
+    struct producer_world *world = *state;
     const struct stele_setting without[] = {{"acks", "0"}, {"linger.ms", "0"}, {NULL, NULL}};
     const struct stele_setting with[] = {{"linger.ms", "0"}, {NULL, NULL}};
     struct stele_client *client = peer_client(&world->peer, NULL);
     struct told others = {.count = 0};
-    struct stele_producer *asking = new_producer(world, client, with);
-    struct stele_producer *telling = stele_producer_new(client, "t", without, delivered, &others, NULL);
+    struct stele_producer *asking = world_producer(world, client, with);
+    struct stele_producer *telling = stele_producer_new(client, "t", without, world_delivered, &others, NULL);
     assert_non_null(telling);
-    send_some(client, asking, 0, 0, 1);
+    world_send(client, asking, 0, 0, 1);
     assert_int_equal(stele_producer_flush(asking, 1000).code, 0); /* the connection is up */
     world->peer.is_mute = true;
-    send_some(client, asking, 0, 1, 2);
+    world_send(client, asking, 0, 1, 2);
     (void)stele_client_poll(client, 0);
-    send_some(client, telling, 0, 0, 1);
+    world_send(client, telling, 0, 0, 1);
     int polls = 0;
     for (int64_t until = stele_client__now_ms(client) + 1000; stele_client__now_ms(client) < until; polls++) {
         assert_true(polls < 100);
@@ -246,18 +153,18 @@ static void test_acks_0_behind(void **state)
 /* A batch that the topic finds too large is halved until it fits; order and tags stay. */
 static void test_split(void **state)
 {
-    struct world *world = *state;
+    struct producer_world *world = *state;
     const struct stele_setting settings[] = {{"batch.size", "16384"}, {NULL, NULL}};
     struct stele_client *client = peer_client(&world->peer, NULL);
-    struct stele_producer *producer = new_producer(world, client, settings);
+    struct stele_producer *producer = world_producer(world, client, settings);
     world->peer.batch_bytes_max = 300;
-    send_some(client, producer, 0, 0, 700);
+    world_send(client, producer, 0, 0, 700);
     assert_int_equal(stele_producer_flush(producer, -1).code, 0);
     assert_int_equal(world->told.count, 700);
     assert_int_equal(world->told.failed, 0);
     for (int i = 0; i < 700; i++)
         assert_int_equal(world->told.offsets[i], i);
-    assert_stored(world, 700);
+    world_check_stored(world, 700);
     stele_producer_free(producer);
     stele_client_free(client);
 }
@@ -265,16 +172,16 @@ static void test_split(void **state)
 /* A record that is too large by itself fails with the node's words; those around it are delivered. */
 static void test_too_large(void **state)
 {
-    struct world *world = *state;
+    struct producer_world *world = *state;
     char large[1000];
     struct stele_client *client = peer_client(&world->peer, NULL);
-    struct stele_producer *producer = new_producer(world, client, NULL);
+    struct stele_producer *producer = world_producer(world, client, NULL);
     memset(large, 'x', sizeof(large));
     world->peer.batch_bytes_max = 500;
-    send_some(client, producer, 0, 0, 3);
+    world_send(client, producer, 0, 0, 3);
     struct stele_message message = {.timestamp = 1, .value = large, .value_bytes = sizeof(large)};
     assert_int_equal(stele_producer_send(producer, &message, 3).code, 0);
-    send_some(client, producer, 0, 4, 6);
+    world_send(client, producer, 0, 4, 6);
     assert_int_equal(stele_producer_flush(producer, -1).code, 0);
     assert_int_equal(world->told.count, 6);
     assert_int_equal(world->told.failed, 1);
@@ -289,14 +196,14 @@ static void test_too_large(void **state)
 /* An error of the fatal class fails the batch at once and no other. */
 static void test_fatal(void **state)
 {
-    struct world *world = *state;
+    struct producer_world *world = *state;
     struct stele_client *client = peer_client(&world->peer, NULL);
-    struct stele_producer *producer = new_producer(world, client, NULL);
+    struct stele_producer *producer = world_producer(world, client, NULL);
     world->peer.produce_errs[0] = STELE_INVALID_RECORD;
     world->peer.produce_err_count = 1;
-    send_some(client, producer, 0, 0, 2);
+    world_send(client, producer, 0, 0, 2);
     assert_int_equal(stele_producer_flush(producer, -1).code, 0);
-    send_some(client, producer, 0, 2, 4);
+    world_send(client, producer, 0, 2, 4);
     assert_int_equal(stele_producer_flush(producer, -1).code, 0);
     assert_int_equal(world->told.failed, 2);
     assert_int_equal(world->told.last_failure.code, STELE_INVALID_RECORD);
@@ -310,14 +217,14 @@ static void test_fatal(void **state)
 /* When no node comes back, records fail after delivery.timeout.ms, in order, and say why. */
 static void test_delivery_timeout(void **state)
 {
-    struct world *world = *state;
+    struct producer_world *world = *state;
     const struct stele_setting settings[] = {{"delivery.timeout.ms", "3000"}, {"batch.size", "100"}, {NULL, NULL}};
     const struct stele_setting client_settings[] = {{"request.timeout.ms", "1000"}, {NULL, NULL}};
     struct stele_client *client = peer_client(&world->peer, client_settings);
-    struct stele_producer *producer = new_producer(world, client, settings);
+    struct stele_producer *producer = world_producer(world, client, settings);
     world->peer.refusals = 1 << 20;
     int64_t began = world->peer.env.mono_us;
-    send_some(client, producer, 0, 0, 20);
+    world_send(client, producer, 0, 0, 20);
     assert_int_equal(stele_producer_flush(producer, 1000).code, STELE_REQUEST_TIMED_OUT);
     assert_int_equal(world->told.count, 0);
     assert_int_equal(stele_producer_flush(producer, -1).code, 0);
@@ -331,10 +238,10 @@ static void test_delivery_timeout(void **state)
 /* buffer.memory bounds what is held; the refusal is retriable and polling makes room. */
 static void test_buffer_memory(void **state)
 {
-    struct world *world = *state;
+    struct producer_world *world = *state;
     const struct stele_setting settings[] = {{"buffer.memory", "2000"}, {"batch.size", "500"}, {NULL, NULL}};
     struct stele_client *client = peer_client(&world->peer, NULL);
-    struct stele_producer *producer = new_producer(world, client, settings);
+    struct stele_producer *producer = world_producer(world, client, settings);
     struct stele_message message = {.timestamp = 1, .value = "0123456789", .value_bytes = 10};
     int sent = 0;
     struct stele_result result = stele_producer_send(producer, &message, 0);
@@ -354,13 +261,13 @@ static void test_buffer_memory(void **state)
 /* A callback may send: the batch being told of is not sent again. */
 static void test_send_from_callback(void **state)
 {
-    struct world *world = *state;
+    struct producer_world *world = *state;
     const struct stele_setting settings[] = {{"batch.size", "0"}, {NULL, NULL}};
     struct stele_client *client = peer_client(&world->peer, NULL);
-    struct stele_producer *producer = new_producer(world, client, settings);
+    struct stele_producer *producer = world_producer(world, client, settings);
     world->told.sends = producer;
     world->told.extra = 50;
-    send_some(client, producer, 0, 0, 1);
+    world_send(client, producer, 0, 0, 1);
     assert_int_equal(stele_producer_flush(producer, -1).code, 0);
     assert_int_equal(world->told.count, 51);
     assert_int_equal(world->peer.logs[0].end_offset, 51);
@@ -371,10 +278,10 @@ static void test_send_from_callback(void **state)
 /* Keys go where Kafka's partitioner sends them; partitions that are not there are refused by name. */
 static void test_partitions(void **state)
 {
-    struct world *world = *state;
+    struct producer_world *world = *state;
     world->peer.partition_count = 4;
     struct stele_client *client = peer_client(&world->peer, NULL);
-    struct stele_producer *producer = new_producer(world, client, NULL);
+    struct stele_producer *producer = world_producer(world, client, NULL);
     const struct stele_header headers[] = {{"a", "1", 1}, {"b", NULL, 0}};
     struct stele_message message = {
         .partition = -1, .key = "foobar", .key_bytes = 6, .headers = headers, .header_count = 2};
@@ -394,14 +301,14 @@ static void test_partitions(void **state)
 /* Freed with everything still on its way: nothing is held, nothing is called. */
 static void test_free_early(void **state)
 {
-    struct world *world = *state;
+    struct producer_world *world = *state;
     const struct stele_setting settings[] = {{"batch.size", "100"}, {NULL, NULL}};
     struct stele_client *client = peer_client(&world->peer, NULL);
     for (int polls = 0; polls < 12; polls++) {
-        struct stele_producer *producer = new_producer(world, client, settings);
+        struct stele_producer *producer = world_producer(world, client, settings);
         world->peer.chunk_max = 10;
         memset(&world->told, 0, sizeof(world->told));
-        send_some(client, producer, 0, 0, 50);
+        world_send(client, producer, 0, 0, 50);
         for (int i = 0; i < polls; i++)
             (void)stele_client_poll(client, 1);
         stele_producer_free(producer);
@@ -417,17 +324,18 @@ static void test_free_early(void **state)
  */
 static void test_memory_failures(void **state)
 {
-    struct world *world = *state;
+    struct producer_world *world = *state;
     const struct stele_setting settings[] = {{"batch.size", "300"}, {"compression.type", "gzip"}, {NULL, NULL}};
     for (int64_t at = 1;; at++) {
         struct stele_result result;
         memset(&world->told, 0, sizeof(world->told));
         struct stele_client *client = peer_client(&world->peer, NULL);
         stele_test_mem_fail(&world->peer.env.mem, at, false);
-        struct stele_producer *producer = stele_producer_new(client, "t", settings, delivered, &world->told, &result);
+        struct stele_producer *producer =
+            stele_producer_new(client, "t", settings, world_delivered, &world->told, &result);
         if (producer != NULL) {
             world->peer.batch_bytes_max = 150; /* halving takes memory too */
-            send_some(client, producer, 0, 0, 40);
+            world_send(client, producer, 0, 0, 40);
             assert_int_equal(stele_producer_flush(producer, -1).code, 0);
             assert_int_equal(world->told.count, 40);
             assert_int_equal(world->told.failed, 0);
@@ -450,20 +358,20 @@ static void test_memory_failures(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_deliveries, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_sticky, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_linger, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_acks_0, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_acks_0_behind, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_split, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_too_large, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_fatal, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_delivery_timeout, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_buffer_memory, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_send_from_callback, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_partitions, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_free_early, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_memory_failures, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_deliveries, producer_world_set_up, producer_world_tear_down),
+        cmocka_unit_test_setup_teardown(test_sticky, producer_world_set_up, producer_world_tear_down),
+        cmocka_unit_test_setup_teardown(test_linger, producer_world_set_up, producer_world_tear_down),
+        cmocka_unit_test_setup_teardown(test_acks_0, producer_world_set_up, producer_world_tear_down),
+        cmocka_unit_test_setup_teardown(test_acks_0_behind, producer_world_set_up, producer_world_tear_down),
+        cmocka_unit_test_setup_teardown(test_split, producer_world_set_up, producer_world_tear_down),
+        cmocka_unit_test_setup_teardown(test_too_large, producer_world_set_up, producer_world_tear_down),
+        cmocka_unit_test_setup_teardown(test_fatal, producer_world_set_up, producer_world_tear_down),
+        cmocka_unit_test_setup_teardown(test_delivery_timeout, producer_world_set_up, producer_world_tear_down),
+        cmocka_unit_test_setup_teardown(test_buffer_memory, producer_world_set_up, producer_world_tear_down),
+        cmocka_unit_test_setup_teardown(test_send_from_callback, producer_world_set_up, producer_world_tear_down),
+        cmocka_unit_test_setup_teardown(test_partitions, producer_world_set_up, producer_world_tear_down),
+        cmocka_unit_test_setup_teardown(test_free_early, producer_world_set_up, producer_world_tear_down),
+        cmocka_unit_test_setup_teardown(test_memory_failures, producer_world_set_up, producer_world_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
