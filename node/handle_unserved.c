@@ -9,5 +9,4 @@
 
 UNSERVED(describe_settings)
 UNSERVED(alter_settings)
-UNSERVED(describe_log)
 UNSERVED(node_status)

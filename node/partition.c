@@ -75,7 +75,7 @@ static void op_arrived(struct stele_task *task)
         return;
     }
     op->partition = partition;
-    enum stele_err err = stele_partition__state_error(partition);
+    enum stele_err err = op->is_for_any_state ? STELE_OK : stele_partition__state_error(partition);
     if (err == STELE_OK)
         err = check_epoch(op, partition);
     if (err != STELE_OK)

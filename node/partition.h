@@ -17,6 +17,7 @@
 #include "node/table.h"
 #include "proto/api.h"
 #include "storage/checkpoint.h"
+#include "storage/explain.h"
 #include "storage/log.h"
 #include "storage/validate.h"
 
@@ -30,6 +31,7 @@ struct stele_op {
     struct stele_uuid topic_id;
     int32_t number;
     int32_t leader_epoch;              /* as the asker knows it; -1: not checked */
+    bool is_for_any_state;             /* `run` is called also when the partition is not open */
     struct stele_partition *partition; /* set on its shard */
     void (*run)(struct stele_op *op);  /* on the partition's shard */
     void (*now)(struct stele_op *op);  /* when it had to wait for its turn */
@@ -103,6 +105,16 @@ struct stele_trim_op {
     int64_t offset;      /* the new start; -1: the high watermark */
     const char *message; /* a constant; NULL: none */
     int64_t log_start_offset;
+};
+
+struct stele_describe_op {
+    struct stele_op op;
+    struct stele_arena *arena; /* everything that `out` points to; used by nobody else until done */
+    bool with_segments, with_stats;
+    struct stele_described_log *out; /* all but its err and names; of a partition that is not there untouched */
+
+    struct stele_log_explain explain;
+    struct stele_job job;
 };
 
 enum stele_partition_state {
@@ -210,10 +222,11 @@ void stele_partition_free(struct stele_partition *partition);
 
 /** Sends an operation to its partition: `run` there, then `done` here. `run` is one of those below. */
 void stele_op_submit(struct stele_op *op);
-void stele_partition_produce(struct stele_op *op); /* struct stele_produce_op */
-void stele_partition_read(struct stele_op *op);    /* struct stele_read_op */
-void stele_partition_list(struct stele_op *op);    /* struct stele_list_op */
-void stele_partition_trim(struct stele_op *op);    /* struct stele_trim_op; it lasts with the next checkpoints */
+void stele_partition_produce(struct stele_op *op);  /* struct stele_produce_op */
+void stele_partition_read(struct stele_op *op);     /* struct stele_read_op */
+void stele_partition_list(struct stele_op *op);     /* struct stele_list_op */
+void stele_partition_trim(struct stele_op *op);     /* struct stele_trim_op; it lasts with the next checkpoints */
+void stele_partition_describe(struct stele_op *op); /* struct stele_describe_op; for any state */
 
 /** After a read: gives its slice back and waits until readers see wake_at_bytes, then `done`, always as a message. */
 void stele_partition_park(struct stele_read_op *read);

@@ -231,8 +231,9 @@ struct stele_histogram_bucket {
 };
 
 struct stele_log_histogram {
-    const char *name; /* "record bytes", "batch bytes", "batch records", "segment bytes", "roll interval ms:
-                         segment.bytes reached" and so on */
+    const char *name; /* "record bytes" (as stored: the batch's over its records), "batch bytes", "batch records",
+                         "segment bytes", "index bytes" (all of a segment), "roll interval ms: segment.bytes reached"
+                         and so on */
     int64_t count;
     int64_t sum;
     int64_t max;
@@ -255,9 +256,10 @@ struct stele_described_log {
     int64_t bytes;
     int32_t segment_total;
     int32_t producer_total;
-    int64_t bytes_appended; /* since the start of the node */
-    int64_t appended_ms;    /* since then */
-    const struct stele_described_segment *segments;
+    int64_t bytes_appended;                         /* since the start of the node */
+    int64_t appended_ms;                            /* since then */
+    const struct stele_described_segment *segments; /* first those deleted whose files wait to be unlinked, which
+                                                       segment_total and bytes do not count; then the live ones */
     size_t segment_count;
     const struct stele_log_event *events;
     size_t event_count;

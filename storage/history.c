@@ -25,6 +25,11 @@ const char *stele_reason_text(enum stele_reason reason)
     return reason_texts[reason];
 }
 
+const char *stele_history_kind_name(enum stele_history_kind kind)
+{
+    return kinds[kind];
+}
+
 /* Above the limit the older half is dropped; a crash in between leaves the old file whole. */
 static enum stele_err shorten(struct stele_env *env, const char *dir, const char *path)
 {

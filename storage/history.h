@@ -43,6 +43,9 @@ enum stele_history_kind {
     STELE_HISTORY_REBUILD
 };
 
+/** "roll", "delete", "cut", "damage", "rebuild". */
+const char *stele_history_kind_name(enum stele_history_kind kind);
+
 struct stele_history_event {
     int64_t wall_ms;
     enum stele_history_kind kind;

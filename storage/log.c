@@ -17,6 +17,7 @@ enum stele_err stele_log__new(const struct stele_log_open *open, struct stele_lo
     log->config = open->config;
     log->last_snapshot = -1;
     log->last_flush_ms = stele_env_mono_ms(open->env);
+    log->opened_ms = log->last_flush_ms;
     stele_epoch_cache_init(&log->epochs, mem);
     log->dir = stele_mem_string(mem, STELE_MEM_LOG, open->dir);
     log->name = stele_mem_string(mem, STELE_MEM_LOG, open->name);
@@ -238,7 +239,9 @@ enum stele_err stele_log__drop_segments(struct stele_log *log, int from, int to,
             err = log->env->vfs->ops->sync_dir(log->env->vfs, log->dir);
         if (err != STELE_OK)
             break;
-        log->unlinks[log->unlink_count++] = (struct stele_unlink_due){.base_offset = seg->base_offset, .due_ms = due};
+        int64_t next = i + 1 < log->segment_count ? log->segments[i + 1]->base_offset : log->log_end_offset;
+        log->unlinks[log->unlink_count++] = (struct stele_unlink_due){
+            .base_offset = seg->base_offset, .next_offset = next, .bytes = seg->bytes, .due_ms = due};
         STELE_METRIC_ADD(log->env->metrics, log_segments_deleted, 1);
         stele_trace(log->env, STELE_TRACE_LOG_SEGMENT_DELETED, log->name, stele_reason_text(reasons[i - from]),
                     seg->base_offset, seg->bytes, 0);

@@ -373,6 +373,7 @@ static void fill_out(struct appending *a)
     a->out->log_append_time_ms = (last->attributes & STELE_BATCH_LOG_APPEND_TIME) != 0 ? last->max_timestamp : -1;
     a->out->batches = a->batches;
     a->out->wants_flush = log->log_end_offset - log->recovery_point >= log->config.flush_messages;
+    log->appended_bytes += (int64_t)a->count;
     STELE_METRIC_ADD(log->env->metrics, log_appended_bytes, a->count);
     STELE_METRIC_ADD(log->env->metrics, log_appended_batches, a->batches);
 }

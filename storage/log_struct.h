@@ -5,7 +5,7 @@
 #include "storage/log.h"
 
 struct stele_unlink_due {
-    int64_t base_offset;
+    int64_t base_offset, next_offset, bytes;
     int64_t due_ms; /* monotonic */
 };
 
@@ -24,6 +24,9 @@ struct stele_log {
     int64_t checkpoint_point; /* see stele_log_checkpoint_point */
     int64_t last_snapshot;    /* offset of the newest producer snapshot; -1 none */
     bool is_failed, is_closed;
+
+    int64_t appended_bytes; /* since opened_ms, monotonic */
+    int64_t opened_ms;
 
     /* flushing */
     bool is_flushing;

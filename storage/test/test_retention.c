@@ -115,6 +115,31 @@ static int model(const struct stele_retention_in *in)
     return gone;
 }
 
+/* The verdicts say the same as the decision, and of those that stay what the rules say. */
+static void check_verdicts(const struct stele_retention_in *in, int gone, const enum stele_reason *reasons)
+{
+    struct stele_retention_verdict verdicts[SEGMENTS_MAX];
+    stele_retention_judge(in, verdicts);
+    for (int i = 0; i < in->count; i++) {
+        bool is_last = i == in->count - 1;
+        int64_t upper = is_last ? in->log_end_offset : in->segments[i + 1].base_offset;
+        const struct stele_retention_verdict *verdict = &verdicts[i];
+        assert_int_equal(verdict->keeper == STELE_KEPT_BY_NOTHING, i < gone);
+        if (i < gone)
+            assert_int_equal(verdict->reason, reasons[i]);
+        else if (verdict->keeper == STELE_KEPT_BY_WATERMARK)
+            assert_true(in->high_watermark < upper);
+        else if (verdict->keeper == STELE_KEPT_BY_EMPTINESS)
+            assert_true(is_last && in->segments[i].bytes == 0);
+        else if (verdict->keeper == STELE_KEPT_BY_POLICY)
+            assert_false(in->config->cleanup_delete);
+        else if (verdict->keeper == STELE_KEPT_BY_LIMITS)
+            assert_true(verdict->due_ms >= in->wall_ms && verdict->due_bytes > 0);
+        else
+            assert_true(i > gone && verdict->reason != STELE_REASON_COUNT);
+    }
+}
+
 /* Random logs and limits: the answer is the model's. */
 static void test_against_model(void **state)
 {
@@ -143,6 +168,7 @@ static void test_against_model(void **state)
                                         end,     high_watermark, 100};
         int gone = stele_retention_decide(&in, reasons);
         assert_int_equal(gone, model(&in));
+        check_verdicts(&in, gone, reasons);
         most += gone > 1;
         all += gone == count;
     }

@@ -1,0 +1,96 @@
+/* What a partition tells of its log, in steps: files are read by jobs. One lane serves the whole node, so that however
+ * much is asked for, one job thread at most is busy with it. */
+#include "node/node_struct.h"
+#include "node/partition.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static struct stele_describe_op *describe_of(struct stele_op *op)
+{
+    return STELE_CONTAINER_OF(op, struct stele_describe_op, op);
+}
+
+static void describe_work(struct stele_job *job)
+{
+    stele_log_explain_work(&STELE_CONTAINER_OF(job, struct stele_describe_op, job)->explain);
+}
+
+static void describe_step(struct stele_partition *partition, struct stele_describe_op *describe);
+
+static void describe_done(struct stele_job *job)
+{
+    struct stele_describe_op *describe = STELE_CONTAINER_OF(job, struct stele_describe_op, job);
+    struct stele_partition *partition = describe->op.partition;
+    if (partition->state == STELE_PARTITION_OPEN && !partition->shard->is_stopping) {
+        describe_step(partition, describe);
+    } else {
+        stele_log_explain_drop(&describe->explain);
+        stele_op__finish(&describe->op, partition->state == STELE_PARTITION_OPEN
+                                            ? STELE_NOT_LEADER_OR_FOLLOWER
+                                            : stele_partition__state_error(partition));
+    }
+    stele_partition__job_done(partition);
+}
+
+static void describe_step(struct stele_partition *partition, struct stele_describe_op *describe)
+{
+    struct stele_shard *shard = partition->shard;
+    bool waits = false;
+    enum stele_err err = stele_log_explain_step(partition->log, &describe->explain, &waits);
+    if (!waits) {
+        stele_op__finish(&describe->op, err);
+        return;
+    }
+    describe->job = (struct stele_job){.work = describe_work, .done = describe_done, .lane = shard->node};
+    partition->job_count++;
+    shard->env->ops->job(shard->env, &describe->job);
+}
+
+/* A partition that is not open tells where it lies and why it is not. */
+static void describe_closed(struct stele_partition *partition, struct stele_describe_op *describe)
+{
+    char text[STELE_ERROR_TEXT_BYTES + 64];
+    const char *why = partition->open_error.text;
+    bool is_told = partition->state == STELE_PARTITION_OFFLINE && partition->log == NULL && why[0] != 0;
+    (void)snprintf(text, sizeof(text), "%s%s",
+                   partition->state == STELE_PARTITION_OPENING   ? "it is being opened, or waits for room or memory"
+                   : partition->state == STELE_PARTITION_OFFLINE ? "it is offline: "
+                                                                 : "the node stops",
+                   is_told ? why
+                   : partition->state == STELE_PARTITION_OFFLINE
+                       ? "a call to its disk failed; the node's log says which"
+                       : "");
+    describe->out->message = stele_arena_string(describe->arena, text, strlen(text));
+    if (describe->out->message == NULL)
+        describe->out->message = "";
+    stele_op__finish(&describe->op, stele_partition__state_error(partition));
+}
+
+static void describe_now(struct stele_op *op)
+{
+    struct stele_partition *partition = op->partition;
+    struct stele_describe_op *describe = describe_of(op);
+    *describe->out = (struct stele_described_log){.message = "", .leader_epoch = partition->leader_epoch};
+    describe->out->directory = stele_arena_string(describe->arena, partition->path, strlen(partition->path));
+    if (describe->out->directory == NULL) {
+        describe->out->directory = "";
+        stele_op__finish(op, STELE_NO_MEMORY);
+        return;
+    }
+    if (partition->state != STELE_PARTITION_OPEN) {
+        describe_closed(partition, describe);
+        return;
+    }
+    describe->explain = (struct stele_log_explain){.arena = describe->arena,
+                                                   .with_segments = describe->with_segments,
+                                                   .with_stats = describe->with_stats,
+                                                   .out = describe->out};
+    describe_step(partition, describe);
+}
+
+void stele_partition_describe(struct stele_op *op)
+{
+    if (!stele_partition__wait_turn(op, describe_now))
+        describe_now(op);
+}
