@@ -27,7 +27,7 @@ struct stele_mem_source {
 /** Held by whoever builds a world (host, simulator, test); the core gets a pointer. */
 struct stele_mem {
     struct stele_mem_source source;
-    int64_t limit_bytes; /* over all tags; 0 = none */
+    _Atomic int64_t limit_bytes; /* over all tags; 0 = none */
     _Atomic int64_t total_bytes;
     _Atomic int64_t tag_bytes[STELE_MEM_TAG_COUNT];
     _Atomic int64_t tag_blocks[STELE_MEM_TAG_COUNT];

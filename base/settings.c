@@ -388,33 +388,74 @@ enum stele_err stele_settings_check_topic(const struct stele_setting_row *rows, 
     return check_value(&rows[row], topic_name, 1, value, error);
 }
 
+enum stele_err stele_settings_copy(const struct stele_settings *settings, struct stele_settings **out)
+{
+    struct stele_settings *copy = stele_settings_new(settings->mem, settings->rows, settings->count);
+    enum stele_err err = copy == NULL ? STELE_NO_MEMORY : STELE_OK;
+    for (int i = 0; i < settings->count && err == STELE_OK; i++) {
+        const struct value *value = &settings->values[i];
+        for (int at = 0; at < NAMES_MAX && err == STELE_OK; at++) {
+            if (value->texts[at] != NULL)
+                err = store(copy, i, at, value->texts[at], value->origins[at]);
+        }
+    }
+    if (err != STELE_OK) {
+        stele_settings_free(copy);
+        return err;
+    }
+    *out = copy;
+    return STELE_OK;
+}
+
 enum stele_err stele_settings_overlay(const struct stele_settings *node, const char *const *names,
                                       const char *const *values, int count, struct stele_settings **out,
                                       struct stele_error *error)
 {
-    enum stele_err err = STELE_NO_MEMORY;
-    struct stele_settings *copy = stele_settings_new(node->mem, node->rows, node->count);
-    if (copy == NULL)
+    struct stele_settings *copy = NULL;
+    enum stele_err err = stele_settings_copy(node, &copy);
+    if (err != STELE_OK)
         return stele_error_set(error, err, "out of memory");
-    for (int i = 0; i < node->count; i++) {
-        for (int at = 0; at < NAMES_MAX; at++) {
-            if (node->values[i].texts[at] == NULL)
-                continue;
-            err = store(copy, i, at, node->values[i].texts[at], node->values[i].origins[at]);
-            if (err != STELE_OK)
-                goto fail;
-        }
-    }
     for (int i = 0; i < count; i++) {
         err = stele_settings_check_topic(node->rows, node->count, names[i], values[i], error);
         if (err == STELE_OK)
             err = store(copy, find_topic_name(node->rows, node->count, names[i]), 0, values[i], "topic");
-        if (err != STELE_OK)
-            goto fail;
+        if (err != STELE_OK) {
+            stele_settings_free(copy);
+            return err;
+        }
     }
     *out = copy;
     return STELE_OK;
-fail:
-    stele_settings_free(copy);
-    return err;
+}
+
+const struct stele_setting_row *stele_settings_find(const struct stele_setting_row *rows, int count, const char *name,
+                                                    bool of_topic, struct stele_error *error)
+{
+    int row = -1, at = 0;
+    if (of_topic)
+        row = find_topic_name(rows, count, name);
+    else if (!find_name(rows, count, name, &row, &at))
+        row = -1;
+    if (row >= 0)
+        return &rows[row];
+    (void)refuse_unknown(rows, count, name, of_topic, error);
+    return NULL;
+}
+
+const char *stele_settings_in_force(const struct stele_settings *settings, const struct stele_setting_row *row,
+                                    char number[STELE_SETTING_NUMBER_BYTES], const char **out_origin)
+{
+    const struct value *value = &settings->values[row - settings->rows];
+    for (int at = 0; at < NAMES_MAX; at++) {
+        int64_t in_unit = 0;
+        if (value->texts[at] == NULL)
+            continue;
+        *out_origin = value->origins[at];
+        if (row_factor(row, at) == 1 || !value_number(row, value->texts[at], row_factor(row, at), &in_unit))
+            return value->texts[at];
+        (void)snprintf(number, STELE_SETTING_NUMBER_BYTES, "%lld", (long long)in_unit);
+        return number;
+    }
+    *out_origin = NULL;
+    return row->default_text;
 }

@@ -70,6 +70,15 @@ STELE_MUST_CHECK enum stele_err stele_settings_check_topic(const struct stele_se
 STELE_MUST_CHECK enum stele_err stele_settings_overlay(const struct stele_settings *node, const char *const *names,
                                                        const char *const *values, int count,
                                                        struct stele_settings **out, struct stele_error *error);
+STELE_MUST_CHECK enum stele_err stele_settings_copy(const struct stele_settings *settings, struct stele_settings **out);
+/** The row of a name: a topic's, or a node's with its synonyms. NULL when there is none; `error` names the nearest. */
+const struct stele_setting_row *stele_settings_find(const struct stele_setting_row *rows, int count, const char *name,
+                                                    bool of_topic, struct stele_error *error);
+enum { STELE_SETTING_NUMBER_BYTES = 24 };
+/** What holds of a row, in the row's own unit: NULL, borrowed, or written into `number`. *out_origin: as given to set,
+ * NULL for the default. */
+const char *stele_settings_in_force(const struct stele_settings *settings, const struct stele_setting_row *row,
+                                    char number[STELE_SETTING_NUMBER_BYTES], const char **out_origin);
 /** Text of docs/settings.md or of the example file; caller frees. */
 STELE_MUST_CHECK char *stele_settings_reference(struct stele_mem *mem, const struct stele_setting_row *rows, int count);
 STELE_MUST_CHECK char *stele_settings_example(struct stele_mem *mem, const struct stele_setting_row *rows, int count);

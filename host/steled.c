@@ -7,6 +7,7 @@
 #include "node/node.h"
 #include "node/settings.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,6 +21,7 @@ static const char usage[] =
     "  --data DIR          where the data lies; short for --set log.dirs=DIR\n"
     "  --listen HOST:PORT  where to serve; port 0 takes a free one; short for --set listeners=HOST:PORT\n"
     "  --set KEY=VALUE     one setting; docs/settings.md lists them\n"
+    "  STELED_KEY=VALUE    the same in the environment, dots as underscores: STELED_LOG_DIRS=/data\n"
     "  --check             validate the settings and exit\n"
     "Prints one line on standard output when it serves: ready HOST:PORT. Everything else goes to standard error.\n"
     "SIGTERM and SIGINT stop it cleanly. Exit codes: 0 stopped, 1 failed, 2 wrong usage or setting, 3 the data "
@@ -91,11 +93,38 @@ static int print_page(struct steled *steled, bool is_example)
     return STELE_EXIT_OK;
 }
 
-/* -1: go on; otherwise the exit code. A file is read before the options that stand beside it, so that these win. */
+/* STELED_LOG_DIRS=... is log.dirs=..., and so on; a name that is no setting is refused as one in a file is. */
+static enum stele_err read_environment(struct steled *steled, struct stele_error *error)
+{
+    enum { PREFIX_BYTES = sizeof("STELED_") - 1 };
+    for (char **at = environ; *at != NULL; at++) {
+        char name[128];
+        const char *equals = strchr(*at, '=');
+        if (equals == NULL || strncmp(*at, "STELED_", PREFIX_BYTES) != 0 ||
+            (size_t)(equals - *at) >= sizeof(name) + PREFIX_BYTES)
+            continue;
+        size_t count = 0;
+        for (const char *c = *at + PREFIX_BYTES; c < equals; c++)
+            name[count++] = *c == '_' ? '.' : (char)tolower((unsigned char)*c);
+        name[count] = 0;
+        char origin[160];
+        (void)snprintf(origin, sizeof(origin), "environment variable %.*s", (int)(equals - *at), *at);
+        struct stele_error inner = {.text = ""};
+        enum stele_err err = stele_settings_set(steled->settings, name, equals + 1, origin, &inner);
+        if (err != STELE_OK)
+            return stele_error_set(error, err, "%s: %.400s", origin, inner.text);
+    }
+    return STELE_OK;
+}
+
+/* -1: go on; otherwise the exit code. The file is read first, then the environment, then the options that stand beside
+ * it, so that the later ones win. */
 static int parse(struct steled *steled, int argc, char **argv)
 {
     struct stele_error error = {.text = ""};
     for (int pass = 0; pass < 2; pass++) {
+        if (pass == 1 && read_environment(steled, &error) != STELE_OK)
+            return fail(STELE_EXIT_USAGE, error.text);
         for (int i = 1; i < argc; i++) {
             if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "--version") == 0) {
                 printf(argv[i][2] == 'h' ? "%s" : "steled %s\n", argv[i][2] == 'h' ? usage : STELE_VERSION);

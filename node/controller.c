@@ -5,7 +5,6 @@
 #include "base/check.h"
 #include "node/node_struct.h"
 #include "node/partition.h"
-#include "node/settings.h"
 #include "node/topic_ops.h"
 
 #include <stdio.h>
@@ -41,6 +40,7 @@ void stele_controller_init(struct stele_controller *control, struct stele_node *
     stele_list_init(&control->producer_ids.asking);
     stele_metadata_log_init(&control->mlog, control->shard);
     control->mlog.failed = log_failed;
+    stele_controller_init_settings(control);
 }
 
 void stele_controller_places_free(struct stele_controller *control, struct stele_place *places, int count)
@@ -265,22 +265,6 @@ enum stele_err stele_controller_place(struct stele_controller *control, struct s
     return err;
 }
 
-static enum stele_err topic_config(struct stele_controller *control, const struct stele_image_topic *topic,
-                                   struct stele_log_config *out_config)
-{
-    struct stele_settings *settings = NULL;
-    struct stele_error error;
-    enum stele_err err = stele_settings_overlay(control->node->settings, topic->settings.names, topic->settings.values,
-                                                topic->settings.count, &settings, &error);
-    if (err != STELE_OK) {
-        stele_trace(control->shard->env, STELE_TRACE_LOG_FAILED, topic->name, error.text, 0, 0, 0);
-        return err;
-    }
-    stele_node_log_config(settings, out_config);
-    stele_settings_free(settings);
-    return STELE_OK;
-}
-
 enum stele_err stele_controller_open(struct stele_controller *control, const struct stele_place *place,
                                      void (*opened)(struct stele_partition *partition, void *arg), void *arg)
 {
@@ -296,7 +280,7 @@ enum stele_err stele_controller_open(struct stele_controller *control, const str
                                           .recovery_point = place->recovery_point,
                                           .log_start_offset = place->log_start_offset,
                                           .high_watermark = place->high_watermark};
-    enum stele_err err = topic_config(control, place->topic, &setup.config);
+    enum stele_err err = stele_controller_topic_config(control, place->topic, &setup.config);
     if (err == STELE_INVALID_CONFIG) {
         /* Settings that an older version took: this topic is offline and says why, the others go on. */
         setup.why_offline = "a setting of its topic is not legal any more";

@@ -71,6 +71,8 @@ struct stele_controller {
 
     struct stele_producer_ids producer_ids;
 
+    struct stele_timer settings_timer; /* takes settings again that there was no memory for */
+
     /* rounds */
     struct stele_timer checkpoint_timer, space_timer;
     struct stele_round *round; /* under way, or NULL */
@@ -106,6 +108,17 @@ void stele_controller_places_free(struct stele_controller *control, struct stele
 STELE_MUST_CHECK enum stele_err stele_controller_open(struct stele_controller *control, const struct stele_place *place,
                                                       void (*opened)(struct stele_partition *partition, void *arg),
                                                       void *arg);
+/** The configuration of a topic's logs now. Errors: NO_MEMORY, INVALID_CONFIG (a setting that is not legal any more).
+ */
+STELE_MUST_CHECK enum stele_err stele_controller_topic_config(struct stele_controller *control,
+                                                              const struct stele_image_topic *topic,
+                                                              struct stele_log_config *out_config);
+/** Takes over what the image says of settings: for the node, and for the partitions that are there. Without memory it
+ * is done again a little later. */
+void stele_controller_take_settings(struct stele_controller *control);
+/** The same for one partition. */
+void stele_controller_send_config(struct stele_controller *control, struct stele_partition *partition);
+void stele_controller_init_settings(struct stele_controller *control);
 /** Runs a job on the lane of the directories. */
 void stele_controller_job(struct stele_controller *control, struct stele_job *job);
 

@@ -94,6 +94,7 @@ static void formatted(struct stele_controller *control)
         return;
     }
     (void)snprintf(node->cluster_id, sizeof(node->cluster_id), "%s", cluster_id);
+    stele_controller_take_settings(control);
     run(control, places_work, places_done);
 }
 
@@ -278,6 +279,7 @@ void stele_controller_stop(struct stele_controller *control)
     stele_timer_cancel(control->shard->wheel, &control->checkpoint_timer);
     stele_timer_cancel(control->shard->wheel, &control->space_timer);
     stele_removals_stop(control);
+    stele_timer_cancel(control->shard->wheel, &control->settings_timer);
     control->stopping_shards = node->shard_count - 1;
     for (int i = STELE_SHARD_DATA; i < node->shard_count; i++)
         stele_shard_stop(&node->shards[i], shard_stopped);

@@ -7,6 +7,4 @@
         stele_server_call_fail(call, "a request of an api that is not served yet");                                    \
     }
 
-UNSERVED(describe_settings)
-UNSERVED(alter_settings)
 UNSERVED(node_status)

@@ -150,6 +150,8 @@ void stele_node_free(struct stele_node *node)
         stele_shard_deinit(&node->shards[i]);
     for (int i = 0; i < node->dir_count; i++)
         stele_mem_free(node->mem, node->dir_paths[i]);
+    if (node->settings != node->options.settings)
+        stele_settings_free(node->settings);
     stele_mem_free(node->mem, node->dir_paths);
     stele_mem_free(node->mem, node->dirs);
     stele_mem_free(node->mem, node->notes);

@@ -32,7 +32,7 @@ struct stele_dir_note {
 struct stele_node {
     struct stele_node_options options;
     struct stele_mem *mem;
-    struct stele_settings *settings;
+    struct stele_settings *settings; /* that hold now; the control shard's, once the node has started */
     struct stele_node_limits limits;
     int32_t node_id;
     struct stele_shard *shards;

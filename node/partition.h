@@ -183,6 +183,13 @@ struct stele_partition {
 
     int job_count; /* jobs under way that use this partition */
 
+    /* a configuration on its way to it; the two flags are the control shard's */
+    struct stele_task config_task;
+    struct stele_log_config config;
+    bool is_config_sent, is_config_old;
+    struct stele_log_config next_config; /* the shard's: came while the log was being opened */
+    bool has_next_config;
+
     /* opening; on the shard, but for the task that brings it there and back */
     struct stele_list opening_link;
     struct stele_task open_task;
@@ -232,6 +239,8 @@ void stele_partition_describe(struct stele_op *op); /* struct stele_describe_op;
 void stele_partition_park(struct stele_read_op *read);
 /** Takes a parked read back: `cancelled` comes in any case, as a message, after a `done` that was already under way. */
 void stele_partition_unpark(struct stele_read_op *read);
+/** On the control shard: gives the partition a configuration. One that is on its way is followed by what holds then. */
+void stele_partition_send_config(struct stele_partition *partition, const struct stele_log_config *config);
 /** The rounds. */
 void stele_partition_retain(struct stele_partition *partition);
 void stele_partition_expire(struct stele_partition *partition);

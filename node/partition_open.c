@@ -135,6 +135,14 @@ static void open_failed(struct stele_partition *partition)
                 error->text[0] != 0 ? error->text : stele_err_text(error->err), 0, 0, 0);
 }
 
+static void use_config(struct stele_partition *partition, const struct stele_log_config *config)
+{
+    stele_log_set_config(partition->log, config);
+    stele_timer_cancel(partition->shard->wheel, &partition->flush_timer); /* flush.ms may be nearer now */
+    stele_partition__advance(partition);
+    stele_partition__arm_flush(partition);
+}
+
 static void open_done(struct stele_job *job)
 {
     struct stele_partition *partition = STELE_CONTAINER_OF(job, struct stele_partition, open_job);
@@ -158,6 +166,8 @@ static void open_done(struct stele_job *job)
         shard->is_changed = true;
         if (!partition->is_named)
             stele_partition__name(partition);
+        if (partition->has_next_config)
+            stele_log_set_config(partition->log, &partition->next_config);
         stele_partition__advance(partition);
         stele_partition__arm_flush(partition);
         stele_partition__arm_unlink(partition);
@@ -257,6 +267,43 @@ enum stele_err stele_partition_open(struct stele_node *node, const struct stele_
     partition->open_task.run = open_arrived;
     stele_shard_send(control, partition->shard, &partition->open_task);
     return STELE_OK;
+}
+
+static void config_home(struct stele_task *task)
+{
+    struct stele_partition *partition = STELE_CONTAINER_OF(task, struct stele_partition, config_task);
+    partition->is_config_sent = false;
+    if (partition->is_config_old) {
+        partition->is_config_old = false;
+        stele_controller_send_config(&partition->shard->node->control, partition);
+    }
+}
+
+static void config_arrived(struct stele_task *task)
+{
+    struct stele_partition *partition = STELE_CONTAINER_OF(task, struct stele_partition, config_task);
+    struct stele_shard *shard = partition->shard;
+    if (partition->state == STELE_PARTITION_OPENING) {
+        partition->next_config = partition->config;
+        partition->has_next_config = true;
+    } else if (partition->state == STELE_PARTITION_OPEN) {
+        use_config(partition, &partition->config);
+    }
+    task->run = config_home;
+    stele_shard_send(shard, &shard->node->shards[STELE_SHARD_CONTROL], task);
+}
+
+void stele_partition_send_config(struct stele_partition *partition, const struct stele_log_config *config)
+{
+    struct stele_shard *shard = partition->shard;
+    if (partition->is_config_sent) {
+        partition->is_config_old = true;
+        return;
+    }
+    partition->is_config_sent = true;
+    partition->config = *config;
+    partition->config_task.run = config_arrived;
+    stele_shard_send(&shard->node->shards[STELE_SHARD_CONTROL], shard, &partition->config_task);
 }
 
 void stele_partition_free(struct stele_partition *partition)

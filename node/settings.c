@@ -94,3 +94,13 @@ void stele_node_log_config(const struct stele_settings *settings, struct stele_l
         .write_back_bytes = stele_settings_int(settings, "write.back.bytes"),
     };
 }
+
+enum stele_err stele_node_check_log_config(const struct stele_log_config *config, struct stele_error *error)
+{
+    if (config->min_compaction_lag_ms > config->max_compaction_lag_ms)
+        return stele_error_set(
+            error, STELE_INVALID_CONFIG,
+            "min.compaction.lag.ms (%lld) is above max.compaction.lag.ms (%lld): change both together",
+            (long long)config->min_compaction_lag_ms, (long long)config->max_compaction_lag_ms);
+    return STELE_OK;
+}

@@ -8,7 +8,15 @@
 /** The rows of settings.def. */
 const struct stele_setting_row *stele_node_setting_rows(int *out_count);
 
+/** Origins of what was changed at run time. */
+#define STELE_ORIGIN_OF_CLUSTER "cluster"
+#define STELE_ORIGIN_OF_NODE "node"
+
 /** A log's configuration from settings in which a topic's values were laid over the node's. */
 void stele_node_log_config(const struct stele_settings *settings, struct stele_log_config *out_config);
+
+/** What bounds of single settings cannot say. Errors: INVALID_CONFIG; `error` names the two and the way out. */
+STELE_MUST_CHECK enum stele_err stele_node_check_log_config(const struct stele_log_config *config,
+                                                            struct stele_error *error);
 
 #endif

@@ -167,6 +167,13 @@ void stele_log_dirs_measure(struct stele_log_dirs *dirs, int at)
     dir->is_told_full = is_full;
 }
 
+void stele_log_dirs_set_reserve(struct stele_log_dirs *dirs, int64_t bytes)
+{
+    dirs->reserve_bytes = bytes;
+    for (int i = 0; i < dirs->count; i++)
+        dirs->dirs[i].is_taken = true; /* a measurement is due */
+}
+
 static enum stele_err write_one(struct stele_log_dirs *dirs, int dir, const char *name,
                                 const struct stele_log_points *points, int count)
 {

@@ -97,6 +97,8 @@ bool stele_log_dirs_is_full(const struct stele_log_dirs *dirs, int dir);
 void stele_log_dirs_take(struct stele_log_dirs *dirs, int dir, int64_t bytes);
 bool stele_log_dirs_is_measure_due(const struct stele_log_dirs *dirs, int dir);
 void stele_log_dirs_measure(struct stele_log_dirs *dirs, int dir);
+/** From the next measurement on. */
+void stele_log_dirs_set_reserve(struct stele_log_dirs *dirs, int64_t bytes);
 
 /** What a checkpoint round writes for one log. */
 struct stele_log_points {

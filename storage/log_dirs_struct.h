@@ -24,7 +24,7 @@ struct stele_log_dirs {
     struct stele_env *env;
     struct stele_log_dir *dirs;
     int count;
-    int64_t reserve_bytes;
+    _Atomic int64_t reserve_bytes;
     struct stele_found_log *found; /* by topic, partition, directory */
     int found_count, found_capacity;
 };
