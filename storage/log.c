@@ -276,8 +276,7 @@ enum stele_err stele_log_close(struct stele_log *log)
         err = log->env->vfs->ops->sync_dir(log->env->vfs, log->dir);
     if (err != STELE_OK)
         return stele_log__fail(log, err, "a close that could not write or sync");
-    log->recovery_point = log->log_end_offset;
-    stele_log__raise_checkpoint_point(log);
+    log->recovery_point = log->checkpoint_point = log->log_end_offset; /* all files are synced, and nothing rolls now */
     log->is_closed = true;
     return STELE_OK;
 }
