@@ -284,7 +284,8 @@ static struct stele_result read_all(struct consume *consume)
 static struct stele_result open_all(struct consume *consume)
 {
     /* Throughput counts here: an answer is a large part of a segment. */
-    static const struct stele_setting settings[] = {{"max.partition.fetch.bytes", "8388608"}, {NULL, NULL}};
+    static const struct stele_setting settings[] = {
+        {"max.partition.fetch.bytes", "8388608"}, {"auto.offset.reset", "none"}, {NULL, NULL}};
     struct stele_result result = {.code = 0};
     consume->consumer = stele_consumer_new(consume->client, consume->topic, settings, &result);
     if (consume->consumer == NULL)

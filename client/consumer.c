@@ -27,8 +27,8 @@ void stele_consumer__free_ready(struct stele_consumer *consumer, struct ready *r
     stele_mem_free(consumer->client->env->mem, ready);
 }
 
-/* Asking begins again at `offset`, and what came before is forgotten (invariant 2). */
-static void restart(struct assigned *assigned, int64_t offset)
+/* Invariant 2. */
+void stele_consumer__restart(struct assigned *assigned, int64_t offset)
 {
     assigned->generation++;
     assigned->fetched = offset;
@@ -46,7 +46,7 @@ void stele_consumer__fail(struct stele_consumer *consumer, struct assigned *assi
 void stele_consumer__refetch(struct stele_consumer *consumer, struct assigned *assigned, enum stele_err err)
 {
     enum { DAMAGE_TRIES = 3 };
-    restart(assigned, assigned->position);
+    stele_consumer__restart(assigned, assigned->position);
     if (assigned->backoff.attempts >= DAMAGE_TRIES || !stele_client__retry(consumer->client, &assigned->backoff, err))
         stele_consumer__fail(consumer, assigned, err, stele_err_text(err));
 }
@@ -112,17 +112,20 @@ static void take_result(struct stele_consumer *consumer, const struct stele_fetc
     if (result->partition < 0 || result->partition >= consumer->partitions ||
         !stele_uuid_equal(&result->topic_id, &consumer->topic_id))
         return;
-    struct assigned *assigned = &consumer->assigned[result->partition];
+    struct assigned *assigned = consumer->assigned[result->partition];
     if (!assigned->is_assigned || assigned->generation != assigned->asked_generation)
         return;
     if (result->err == STELE_OK) {
         if (result->records_bytes > 0)
             take_records(consumer, assigned, result, answer, at);
     } else if (result->err == STELE_OFFSET_OUT_OF_RANGE) {
-        stele_consumer__fail(consumer, assigned, result->err,
-                             "the partition does not hold that offset (any more); read from its beginning or its end");
-    } else if (!stele_client__retry(consumer->client, &assigned->backoff, result->err)) {
-        stele_consumer__fail(consumer, assigned, result->err, stele_err_text(result->err));
+        stele_consumer__out_of_range(consumer, assigned, result->log_start_offset,
+                                     consumer->isolation == STELE_READ_COMMITTED ? result->last_stable_offset
+                                                                                 : result->high_watermark);
+    } else {
+        stele_refresh__note(&consumer->refresh, result->err);
+        if (!stele_client__retry(consumer->client, &assigned->backoff, result->err))
+            stele_consumer__fail(consumer, assigned, result->err, stele_err_text(result->err));
     }
 }
 
@@ -155,7 +158,8 @@ static void fetch_done(struct stele_call *call, enum stele_err err, const struct
 
 static bool is_wanted(const struct assigned *assigned, int64_t now_ms)
 {
-    return assigned->is_assigned && assigned->err == STELE_OK && assigned->backoff.at_ms <= now_ms;
+    return assigned->is_assigned && !assigned->is_paused && !assigned->needs_reset && assigned->err == STELE_OK &&
+           assigned->backoff.at_ms <= now_ms;
 }
 
 /* Into the consumer's array; how many. */
@@ -163,7 +167,7 @@ static size_t list_wanted(struct stele_consumer *consumer, int64_t now_ms)
 {
     size_t count = 0;
     for (int32_t i = 0; i < consumer->partitions; i++) {
-        struct assigned *assigned = &consumer->assigned[i];
+        struct assigned *assigned = consumer->assigned[i];
         if (!is_wanted(assigned, now_ms))
             continue;
         assigned->asked_generation = assigned->generation;
@@ -215,35 +219,79 @@ static bool is_full(const struct stele_consumer *consumer)
 static void consumer_tick(struct stele_client_part *part, int64_t now_ms)
 {
     struct stele_consumer *consumer = STELE_CONTAINER_OF(part, struct stele_consumer, part);
+    stele_refresh__tick(&consumer->refresh, now_ms);
+    stele_consumer__drive_resets(consumer, now_ms);
     if (!consumer->is_calling && now_ms >= consumer->backoff.at_ms && !is_full(consumer))
         start_fetch(consumer, now_ms);
+}
+
+static int64_t fetch_deadline(const struct stele_consumer *consumer)
+{
+    int64_t deadline = INT64_MAX;
+    if (consumer->is_calling || is_full(consumer))
+        return deadline;
+    for (int32_t i = 0; i < consumer->partitions; i++) {
+        const struct assigned *assigned = consumer->assigned[i];
+        if (is_wanted(assigned, INT64_MAX))
+            deadline = stele_min_i64(deadline, assigned->backoff.at_ms);
+    }
+    return deadline == INT64_MAX ? deadline : stele_max_i64(deadline, consumer->backoff.at_ms);
 }
 
 static int64_t consumer_deadline(const struct stele_client_part *part)
 {
     const struct stele_consumer *consumer =
         (const struct stele_consumer *)(const void *)((const char *)part - offsetof(struct stele_consumer, part));
-    int64_t deadline = INT64_MAX;
-    if (consumer->is_calling || is_full(consumer))
-        return deadline;
-    for (int32_t i = 0; i < consumer->partitions; i++) {
-        const struct assigned *assigned = &consumer->assigned[i];
-        if (assigned->is_assigned && assigned->err == STELE_OK)
-            deadline = stele_min_i64(deadline, assigned->backoff.at_ms);
-    }
-    return deadline == INT64_MAX ? deadline : stele_max_i64(deadline, consumer->backoff.at_ms);
+    int64_t deadline = stele_min_i64(fetch_deadline(consumer), stele_consumer__reset_deadline(consumer));
+    return stele_min_i64(deadline, stele_refresh__deadline(&consumer->refresh));
 }
 
-static enum stele_err set_up(struct stele_consumer *consumer)
+/* Room for `partitions`, of which none is assigned that was not. Errors: NO_MEMORY; then there are as many as could be
+ * made. */
+static enum stele_err grow(struct stele_consumer *consumer, int32_t partitions)
 {
     struct stele_mem *mem = consumer->client->env->mem;
-    size_t count = (size_t)consumer->partitions;
+    struct assigned **assigned =
+        stele_mem_resize(mem, STELE_MEM_CLIENT, consumer->assigned, (size_t)partitions * sizeof(*assigned));
+    if (assigned == NULL)
+        return STELE_NO_MEMORY;
+    consumer->assigned = assigned;
+    struct stele_fetch_partition *asked =
+        stele_mem_resize(mem, STELE_MEM_CLIENT, consumer->asked, (size_t)partitions * sizeof(*asked));
+    if (asked == NULL)
+        return STELE_NO_MEMORY;
+    consumer->asked = asked;
+    for (; consumer->partitions < partitions; consumer->partitions++) {
+        assigned[consumer->partitions] = stele_mem_alloc(mem, STELE_MEM_CLIENT, sizeof(**assigned));
+        if (assigned[consumer->partitions] == NULL)
+            return STELE_NO_MEMORY;
+    }
+    return STELE_OK;
+}
+
+static enum stele_err topic_changed(struct stele_refresh *refresh, const struct stele_uuid *topic_id,
+                                    int32_t partitions)
+{
+    struct stele_consumer *consumer = STELE_CONTAINER_OF(refresh, struct stele_consumer, refresh);
+    if (!stele_uuid_equal(topic_id, &consumer->topic_id)) {
+        consumer->failed = NULL;
+        consumer->failure = stele_client__failure(STELE_INCONSISTENT_TOPIC_ID,
+                                                  "topic '%.200s' was deleted and made anew: its offsets mean other "
+                                                  "records now; make a new consumer",
+                                                  consumer->topic);
+        return STELE_OK;
+    }
+    return partitions > consumer->partitions ? grow(consumer, partitions) : STELE_OK;
+}
+
+static enum stele_err set_up(struct stele_consumer *consumer, int32_t partitions)
+{
     const char *isolation = stele_settings_text(consumer->settings, "isolation.level");
     consumer->isolation = strcmp(isolation, "read_committed") == 0 ? STELE_READ_COMMITTED : STELE_READ_UNCOMMITTED;
     consumer->check_crcs = stele_settings_bool(consumer->settings, "check.crcs");
-    consumer->assigned = stele_mem_array(mem, STELE_MEM_CLIENT, count, sizeof(*consumer->assigned));
-    consumer->asked = stele_mem_array(mem, STELE_MEM_CLIENT, count, sizeof(*consumer->asked));
-    return consumer->assigned == NULL || consumer->asked == NULL ? STELE_NO_MEMORY : STELE_OK;
+    stele_refresh__init(&consumer->refresh, consumer->client, consumer->settings, consumer->topic);
+    consumer->refresh.changed = topic_changed;
+    return grow(consumer, partitions);
 }
 
 struct stele_consumer *stele_consumer_new(struct stele_client *client, const char *topic,
@@ -252,6 +300,7 @@ struct stele_consumer *stele_consumer_new(struct stele_client *client, const cha
     struct stele_error error = {.text = ""};
     struct stele_consumer *consumer = stele_mem_alloc(client->env->mem, STELE_MEM_CLIENT, sizeof(*consumer));
     enum stele_err err = consumer == NULL ? STELE_NO_MEMORY : STELE_OK;
+    int32_t partitions = 0;
     if (err == STELE_OK) {
         consumer->client = client;
         consumer->part = (struct stele_client_part){.tick = consumer_tick, .deadline = consumer_deadline};
@@ -262,9 +311,11 @@ struct stele_consumer *stele_consumer_new(struct stele_client *client, const cha
                                       : stele_client__settings(client, settings, &consumer->settings, &error);
     }
     if (err == STELE_OK)
-        err = stele_client__topic(client, topic, &consumer->topic_id, &consumer->partitions, &error);
+        err = stele_consumer__read_reset(consumer, &error);
     if (err == STELE_OK)
-        err = set_up(consumer);
+        err = stele_client__topic(client, topic, &consumer->topic_id, &partitions, &error);
+    if (err == STELE_OK)
+        err = set_up(consumer, partitions);
     if (result != NULL)
         *result = stele_client__result(err, error.text);
     if (err != STELE_OK) {
@@ -287,7 +338,7 @@ static void forget_failure(struct stele_consumer *consumer, const struct assigne
     consumer->failed = NULL;
     consumer->failure = stele_client__result(STELE_OK, "");
     for (int32_t i = 0; i < consumer->partitions; i++) {
-        struct assigned *other = &consumer->assigned[i];
+        struct assigned *other = consumer->assigned[i];
         if (other != assigned && other->is_assigned && other->err != STELE_OK)
             stele_consumer__fail(consumer, other, other->err, stele_err_text(other->err));
     }
@@ -310,16 +361,18 @@ struct stele_result stele_consumer_assign(struct stele_consumer *consumer, int32
     if (offset < 0)
         return stele_client__failure(STELE_INVALID_ARGUMENT, "%lld is no offset; stele_offset_at gives one",
                                      (long long)offset);
-    struct assigned *assigned = &consumer->assigned[partition];
+    struct assigned *assigned = consumer->assigned[partition];
     stop_walking(consumer, assigned);
     forget_failure(consumer, assigned);
     *assigned =
         (struct assigned){.partition = partition,
                           .position = offset,
                           .is_assigned = true,
+                          .log_start = -1,
+                          .log_end = -1,
                           .generation = assigned->generation,
                           .max_bytes = (int32_t)stele_settings_int(consumer->settings, "max.partition.fetch.bytes")};
-    restart(assigned, offset);
+    stele_consumer__restart(assigned, offset);
     return stele_client__result(STELE_OK, "");
 }
 
@@ -327,18 +380,54 @@ void stele_consumer_unassign(struct stele_consumer *consumer, int32_t partition)
 {
     STELE_ASSERT(partition >= 0);
     STELE_ASSERT(partition < consumer->partitions);
-    struct assigned *assigned = &consumer->assigned[partition];
+    struct assigned *assigned = consumer->assigned[partition];
     stop_walking(consumer, assigned);
     forget_failure(consumer, assigned);
     assigned->is_assigned = false;
-    restart(assigned, 0);
+    stele_consumer__restart(assigned, 0);
+}
+
+struct stele_result stele_consumer_assign_at(struct stele_consumer *consumer, int32_t partition, int64_t time_ms)
+{
+    int64_t offset = -1;
+    struct stele_result result = stele_offset_at(consumer->client, consumer->topic, partition, time_ms, &offset);
+    if (result.code == STELE_OK && offset < 0) /* no record is as young */
+        result = stele_offset_at(consumer->client, consumer->topic, partition, STELE_OFFSET_LATEST, &offset);
+    return result.code == STELE_OK ? stele_consumer_assign(consumer, partition, offset) : result;
+}
+
+/* What was fetched and not read is fetched again: ranges of others lie between. */
+void stele_consumer_pause(struct stele_consumer *consumer, int32_t partition)
+{
+    STELE_ASSERT(partition >= 0);
+    STELE_ASSERT(partition < consumer->partitions);
+    struct assigned *assigned = consumer->assigned[partition];
+    if (!assigned->is_assigned || assigned->is_paused)
+        return;
+    stop_walking(consumer, assigned);
+    assigned->is_paused = true;
+    stele_consumer__restart(assigned, assigned->position);
+}
+
+void stele_consumer_resume(struct stele_consumer *consumer, int32_t partition)
+{
+    STELE_ASSERT(partition >= 0);
+    STELE_ASSERT(partition < consumer->partitions);
+    consumer->assigned[partition]->is_paused = false;
+}
+
+void stele_consumer_on_reset(struct stele_consumer *consumer,
+                             void (*on_reset)(void *arg, const struct stele_reset *reset), void *arg)
+{
+    consumer->on_reset = on_reset;
+    consumer->reset_arg = arg;
 }
 
 int64_t stele_consumer_position(const struct stele_consumer *consumer, int32_t partition)
 {
-    if (partition < 0 || partition >= consumer->partitions || !consumer->assigned[partition].is_assigned)
+    if (partition < 0 || partition >= consumer->partitions || !consumer->assigned[partition]->is_assigned)
         return -1;
-    return consumer->assigned[partition].position;
+    return consumer->assigned[partition]->position;
 }
 
 void stele_consumer_free(struct stele_consumer *consumer)
@@ -349,10 +438,15 @@ void stele_consumer_free(struct stele_consumer *consumer)
     stele_list_remove(&consumer->part.link);
     if (consumer->is_calling)
         stele_client__cancel(consumer->client, STELE_FOR_FETCH, &consumer->call);
+    if (consumer->resetting != NULL)
+        stele_client__cancel(consumer->client, STELE_FOR_CONTROL, &consumer->reset_call);
+    stele_refresh__stop(&consumer->refresh);
     if (consumer->is_walking)
         stele_record_walker_deinit(&consumer->walker);
     while (stele_consumer__first_ready(consumer) != NULL)
         stele_consumer__free_ready(consumer, stele_consumer__first_ready(consumer));
+    for (int32_t i = 0; i < consumer->partitions; i++)
+        stele_mem_free(mem, consumer->assigned[i]);
     stele_mem_free(mem, consumer->asked);
     stele_mem_free(mem, consumer->assigned);
     stele_mem_free(mem, consumer->topic);

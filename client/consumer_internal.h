@@ -3,18 +3,24 @@
 #define STELE_CLIENT_CONSUMER_INTERNAL_H
 
 #include "client/client_internal.h"
+#include "client/refresh.h"
 #include "proto/record_batch.h"
 
 struct assigned {
     int32_t partition;
-    bool is_assigned;
+    bool is_assigned, is_paused;
     int32_t max_bytes;                     /* of the next fetch; grows when a batch does not fit */
     int64_t position;                      /* of the next record to give */
     int64_t fetched;                       /* of the next batch to ask for */
     uint32_t generation, asked_generation; /* of now, and when the request under way was made */
     enum stele_err err;                    /* no retry can mend it; OK: none */
     struct stele_backoff backoff;
+    bool needs_reset;           /* the partition does not hold the position */
+    bool resets_to_latest;      /* no record is as young as was asked for */
+    int64_t log_start, log_end; /* of the partition then */
 };
+
+enum reset_to { RESET_TO_LATEST, RESET_TO_EARLIEST, RESET_NEVER, RESET_BY_AGE };
 
 /* An aborted transaction on the way through a range: before its first batch, inside, behind its marker. */
 struct aborted {
@@ -40,7 +46,7 @@ struct stele_consumer {
     char *topic;
     struct stele_uuid topic_id;
     int32_t partitions;
-    struct assigned *assigned;           /* one a partition of the topic */
+    struct assigned **assigned;          /* one a partition of the topic */
     struct stele_fetch_partition *asked; /* room for a request */
     enum stele_isolation isolation;
     bool check_crcs;
@@ -48,6 +54,14 @@ struct stele_consumer {
     bool is_calling;
     struct stele_backoff backoff;
     struct stele_list ready;
+    struct stele_refresh refresh;
+
+    enum reset_to reset_to;
+    int64_t reset_age_ms;
+    void (*on_reset)(void *arg, const struct stele_reset *reset);
+    void *reset_arg;
+    struct stele_call reset_call;
+    struct assigned *resetting; /* for which the call is; NULL: none is under way */
 
     struct stele_record_walker walker; /* of the batch being read, the first of the first ready range */
     bool is_walking;
@@ -65,5 +79,18 @@ void stele_consumer__fail(struct stele_consumer *consumer, struct assigned *assi
                           const char *text);
 /** Asks for everything from the position on again, a few times, then fails. */
 void stele_consumer__refetch(struct stele_consumer *consumer, struct assigned *assigned, enum stele_err err);
+
+/** Asking begins again at `offset`, and what came before is forgotten. */
+void stele_consumer__restart(struct assigned *assigned, int64_t offset);
+
+/* consumer_reset.c */
+
+/** Errors: INVALID_CONFIG. */
+STELE_MUST_CHECK enum stele_err stele_consumer__read_reset(struct stele_consumer *consumer, struct stele_error *error);
+/** The node says that the partition holds [log_start, log_end), and not the position. */
+void stele_consumer__out_of_range(struct stele_consumer *consumer, struct assigned *assigned, int64_t log_start,
+                                  int64_t log_end);
+void stele_consumer__drive_resets(struct stele_consumer *consumer, int64_t now_ms);
+int64_t stele_consumer__reset_deadline(const struct stele_consumer *consumer);
 
 #endif

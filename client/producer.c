@@ -81,26 +81,76 @@ static enum stele_err first_identity(struct stele_producer *producer, struct ste
     return stele_client__wait_for(producer->client, &waited, &request);
 }
 
-static enum stele_err make_queues(struct stele_producer *producer)
+static void free_queue(struct part_queue *queue)
+{
+    struct stele_producer *producer = queue->producer;
+    struct stele_mem *mem = producer->client->env->mem;
+    for (struct sealed *first = stele_producer__first(queue); first != NULL; first = stele_producer__first(queue)) {
+        if (first->is_calling)
+            stele_client__cancel(producer->client, STELE_FOR_PRODUCE, &first->call);
+        first->is_calling = false;
+        stele_producer__free_sealed(first);
+    }
+    stele_batch_builder_free(queue->builder);
+    stele_mem_free(mem, queue->tags);
+    stele_mem_free(mem, queue);
+}
+
+static struct part_queue *new_queue(struct stele_producer *producer, int32_t partition)
 {
     struct stele_mem *mem = producer->client->env->mem;
-    producer->queues = stele_mem_array(mem, STELE_MEM_CLIENT, (size_t)producer->partitions, sizeof(*producer->queues));
-    if (producer->queues == NULL)
+    struct part_queue *queue = stele_mem_alloc(mem, STELE_MEM_CLIENT, sizeof(*queue));
+    if (queue == NULL)
+        return NULL;
+    queue->producer = producer;
+    queue->partition = partition;
+    queue->identity = producer->identity;
+    stele_list_init(&queue->sealed);
+    queue->builder = stele_batch_builder_new(mem, &producer->options);
+    if (queue->builder != NULL)
+        return queue;
+    stele_mem_free(mem, queue);
+    return NULL;
+}
+
+/* Errors: NO_MEMORY; then there are as many as could be made. */
+static enum stele_err make_queues(struct stele_producer *producer, int32_t count)
+{
+    struct part_queue **queues = stele_mem_resize(producer->client->env->mem, STELE_MEM_CLIENT, producer->queues,
+                                                  (size_t)count * sizeof(struct part_queue *));
+    if (queues == NULL)
         return STELE_NO_MEMORY;
-    /* Many short-lived producers must not all begin with partition 0. */
-    struct stele_env *env = producer->client->env;
-    producer->sticky = (int32_t)(env->ops->random(env) % (uint64_t)producer->partitions);
-    for (int32_t i = 0; i < producer->partitions; i++) {
-        struct part_queue *queue = &producer->queues[i];
-        queue->producer = producer;
-        queue->partition = i;
-        stele_list_init(&queue->sealed);
-        queue->identity = producer->identity;
-        queue->builder = stele_batch_builder_new(mem, &producer->options);
-        if (queue->builder == NULL)
+    producer->queues = queues;
+    for (; producer->queue_count < count; producer->queue_count++) {
+        queues[producer->queue_count] = new_queue(producer, producer->queue_count);
+        if (queues[producer->queue_count] == NULL)
             return STELE_NO_MEMORY;
     }
     return STELE_OK;
+}
+
+/* A topic that was deleted and made anew gets what waits. */
+static enum stele_err topic_changed(struct stele_refresh *refresh, const struct stele_uuid *topic_id,
+                                    int32_t partitions)
+{
+    struct stele_producer *producer = STELE_CONTAINER_OF(refresh, struct stele_producer, refresh);
+    enum stele_err err = partitions > producer->queue_count ? make_queues(producer, partitions) : STELE_OK;
+    if (err != STELE_OK)
+        return err;
+    producer->topic_id = *topic_id;
+    producer->partitions = partitions;
+    producer->sticky = producer->sticky % partitions;
+    return STELE_OK;
+}
+
+static enum stele_err set_up(struct stele_producer *producer)
+{
+    struct stele_env *env = producer->client->env;
+    /* Many short-lived producers must not all begin with partition 0. */
+    producer->sticky = (int32_t)(env->ops->random(env) % (uint64_t)producer->partitions);
+    stele_refresh__init(&producer->refresh, producer->client, producer->settings, producer->topic);
+    producer->refresh.changed = topic_changed;
+    return make_queues(producer, producer->partitions);
 }
 
 struct stele_producer *stele_producer_new(struct stele_client *client, const char *topic,
@@ -128,7 +178,7 @@ struct stele_producer *stele_producer_new(struct stele_client *client, const cha
     if (err == STELE_OK && producer->is_idempotent)
         err = first_identity(producer, &error);
     if (err == STELE_OK)
-        err = make_queues(producer);
+        err = set_up(producer);
     if (result != NULL)
         *result = stele_client__result(err, error.text);
     if (err != STELE_OK) {
@@ -209,7 +259,7 @@ struct stele_result stele_producer_send(struct stele_producer *producer, const s
                                      "a record of topic '%.200s' has more than %d headers, or a key or value of more "
                                      "than %d bytes",
                                      producer->topic, (int)HEADERS_MAX, (int)RECORD_BYTES_MAX);
-    struct part_queue *queue = &producer->queues[partition];
+    struct part_queue *queue = producer->queues[partition];
     size_t bytes = 32 + message->key_bytes + message->value_bytes;
     for (size_t i = 0; i < message->header_count; i++)
         bytes += 10 + strlen(message->headers[i].key) + message->headers[i].value_bytes;
@@ -244,8 +294,8 @@ struct stele_result stele_producer_send(struct stele_producer *producer, const s
 struct stele_result stele_producer_flush(struct stele_producer *producer, int wait_ms)
 {
     int64_t until = wait_ms < 0 ? INT64_MAX : stele_client__now_ms(producer->client) + wait_ms;
-    for (int32_t i = 0; i < producer->partitions; i++)
-        producer->queues[i].linger_ms = 0;
+    for (int32_t i = 0; i < producer->queue_count; i++)
+        producer->queues[i]->linger_ms = 0;
     while (producer->pending > 0) {
         int64_t left = until - stele_client__now_ms(producer->client);
         if (left <= 0)
@@ -269,19 +319,9 @@ void stele_producer_free(struct stele_producer *producer)
     producer->is_ending = true;
     if (producer->is_asking)
         stele_client__cancel(producer->client, STELE_FOR_CONTROL, &producer->identity_call);
-    for (int32_t i = 0; i < producer->partitions && producer->queues != NULL; i++) {
-        struct part_queue *queue = &producer->queues[i];
-        if (queue->producer == NULL)
-            break;
-        for (struct sealed *first = stele_producer__first(queue); first != NULL; first = stele_producer__first(queue)) {
-            if (first->is_calling)
-                stele_client__cancel(producer->client, STELE_FOR_PRODUCE, &first->call);
-            first->is_calling = false;
-            stele_producer__free_sealed(first);
-        }
-        stele_batch_builder_free(queue->builder);
-        stele_mem_free(mem, queue->tags);
-    }
+    stele_refresh__stop(&producer->refresh);
+    for (int32_t i = 0; i < producer->queue_count; i++)
+        free_queue(producer->queues[i]);
     stele_mem_free(mem, producer->queues);
     stele_mem_free(mem, producer->topic);
     stele_settings_free(producer->settings);

@@ -4,6 +4,7 @@
 #define STELE_CLIENT_PRODUCER_INTERNAL_H
 
 #include "client/client_internal.h"
+#include "client/refresh.h"
 #include "proto/record_batch.h"
 
 /** A sealed batch with what send was told of its records. */
@@ -53,8 +54,10 @@ struct stele_producer {
     struct stele_client_part part;
     char *topic;
     struct stele_uuid topic_id;
-    struct part_queue *queues;
+    struct part_queue **queues;
+    int32_t queue_count; /* of every partition that the topic has or had */
     int32_t partitions, sticky;
+    struct stele_refresh refresh;
     void (*delivered)(void *arg, const struct stele_delivery *delivery);
     void *arg;
     struct stele_batch_options options;

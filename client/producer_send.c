@@ -225,6 +225,7 @@ static void produce_done(struct stele_call *call, enum stele_err err, const stru
     if (call->is_sent && (result == NULL || !is_refusal(err)))
         sealed->is_doubtful = true;
     queue->has_footing = false;
+    stele_refresh__note(&producer->refresh, err);
     call_back_unsent(sealed);
     if (sealed != stele_producer__first(queue))
         return; /* it goes again, after those in front of it */
@@ -456,10 +457,11 @@ static void expire(struct part_queue *queue, int64_t now_ms)
 void stele_producer__tick(struct stele_client_part *part, int64_t now_ms)
 {
     struct stele_producer *producer = STELE_CONTAINER_OF(part, struct stele_producer, part);
-    for (int32_t i = 0; i < producer->partitions; i++) {
-        expire(&producer->queues[i], now_ms);
-        stele_producer__drive(&producer->queues[i], now_ms);
+    for (int32_t i = 0; i < producer->queue_count; i++) {
+        expire(producer->queues[i], now_ms);
+        stele_producer__drive(producer->queues[i], now_ms);
     }
+    stele_refresh__tick(&producer->refresh, now_ms);
     if (producer->wants_identity && !producer->is_asking && now_ms >= producer->identity_backoff.at_ms)
         ask_identity(producer);
 }
@@ -482,9 +484,9 @@ int64_t stele_producer__deadline(const struct stele_client_part *part)
 {
     const struct stele_producer *producer =
         (const struct stele_producer *)(const void *)((const char *)part - offsetof(struct stele_producer, part));
-    int64_t deadline = INT64_MAX;
-    for (int32_t i = 0; i < producer->partitions; i++)
-        deadline = stele_min_i64(deadline, queue_deadline(&producer->queues[i]));
+    int64_t deadline = stele_refresh__deadline(&producer->refresh);
+    for (int32_t i = 0; i < producer->queue_count; i++)
+        deadline = stele_min_i64(deadline, queue_deadline(producer->queues[i]));
     if (producer->wants_identity && !producer->is_asking)
         deadline = stele_min_i64(deadline, producer->identity_backoff.at_ms);
     return deadline;

@@ -369,16 +369,44 @@ struct stele_record_view {
     const void *internal; /* headers: stele_record_view_header */
 };
 
+/* Why a partition did not go on where it was: its records were deleted before they were read (retention, or a call that
+ * deletes records), or those that were read are not there any more. */
+enum { STELE_RESET_BELOW_START = 1, STELE_RESET_ABOVE_END = 2 };
+
+/** A partition did not hold the position, and goes on elsewhere (auto.offset.reset). */
+struct stele_reset {
+    int32_t partition;
+    int reason;                 /* STELE_RESET_ */
+    const char *text;           /* all of it as a sentence */
+    int64_t old_offset;         /* which would have been the next */
+    int64_t new_offset;         /* which is now */
+    int64_t skipped;            /* offsets between them that are not read */
+    int64_t repeated;           /* offsets that are read again */
+    int64_t log_start, log_end; /* what the partition held when the node refused; -1 not known */
+};
+
 /** A consumer of one topic by assignment. Settings: fetch.min.bytes (1), fetch.max.wait.ms (500), fetch.max.bytes
- * (52428800), max.partition.fetch.bytes (1048576), check.crcs (true), isolation.level (read_uncommitted). */
+ * (52428800), max.partition.fetch.bytes (1048576), check.crcs (true), isolation.level (read_uncommitted),
+ * auto.offset.reset (latest; earliest, none, by_duration:PnDTnHnMn.nS), metadata.max.age.ms (300000). */
 STELE_EXPORT struct stele_consumer *stele_consumer_new(struct stele_client *client, const char *topic,
                                                        const struct stele_setting *settings,
                                                        struct stele_result *result);
-/** How many partitions the topic had when the consumer was made. */
+/** `on_reset` is called, from poll, before the first record after a reset. NULL: never. With auto.offset.reset=none
+ * nothing is reset: next says code 1. */
+STELE_EXPORT void stele_consumer_on_reset(struct stele_consumer *consumer,
+                                          void (*on_reset)(void *arg, const struct stele_reset *reset), void *arg);
+/** How many partitions the topic has, as far as is known: it may grow. */
 STELE_EXPORT int32_t stele_consumer_partitions(const struct stele_consumer *consumer);
 /** Reads `partition` from `offset` on; what was fetched of it before is forgotten. */
 STELE_EXPORT struct stele_result stele_consumer_assign(struct stele_consumer *consumer, int32_t partition,
                                                        int64_t offset);
+/** The same from the first record at or after a time on, or from the end when there is none; or from one of
+ * STELE_OFFSET_. Polls. */
+STELE_EXPORT struct stele_result stele_consumer_assign_at(struct stele_consumer *consumer, int32_t partition,
+                                                          int64_t time_ms);
+/** Gives no record of `partition` until it is resumed at the same position. */
+STELE_EXPORT void stele_consumer_pause(struct stele_consumer *consumer, int32_t partition);
+STELE_EXPORT void stele_consumer_resume(struct stele_consumer *consumer, int32_t partition);
 /** Reads `partition` no more. */
 STELE_EXPORT void stele_consumer_unassign(struct stele_consumer *consumer, int32_t partition);
 /** The offset up to which the partition was read: that of the next record, or the end of what a compaction or a

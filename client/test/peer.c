@@ -251,7 +251,6 @@ static void on_produce(struct stele_conn *conn, const struct stele_request *requ
     const struct stele_produce_partition *partition = &request->body.produce.partitions[0];
     assert_int_equal(request->body.produce.partition_count, 1);
     assert_true(partition->partition >= 0 && partition->partition < peer->partition_count);
-    assert_true(stele_uuid_equal(&partition->topic_id, &peer->topic_id));
     struct peer_log *log = &peer->logs[partition->partition];
     peer->produces++;
     peer->last_acks = request->body.produce.acks;
@@ -267,6 +266,10 @@ static void on_produce(struct stele_conn *conn, const struct stele_request *requ
                                           .current_leader_id = -1,
                                           .current_leader_epoch = -1};
     result.err = take_err(peer->produce_errs, &peer->produce_err_count);
+    if (!stele_uuid_equal(&partition->topic_id, &peer->topic_id)) {
+        assert_true(peer->checks_topic_id);
+        result.err = STELE_UNKNOWN_TOPIC_ID;
+    }
     if (peer->batch_bytes_max > 0 && partition->records_bytes > peer->batch_bytes_max) {
         result.err = STELE_MESSAGE_TOO_LARGE;
         result.message = "larger than max.message.bytes";
@@ -318,13 +321,15 @@ static void answer_fetch(struct stele_conn *conn, const struct stele_request *re
         const struct stele_fetch_partition *partition = &request->body.fetch.partitions[i];
         const struct peer_log *log = &peer->logs[partition->partition];
         size_t before = records.count;
-        results[i] = (struct stele_fetch_result){.topic_id = peer->topic_id,
+        results[i] = (struct stele_fetch_result){.topic_id = partition->topic_id,
                                                  .partition = partition->partition,
                                                  .high_watermark = log->end_offset,
                                                  .log_start_offset = log->start_offset,
                                                  .aborted = peer->aborted,
                                                  .aborted_count = peer->aborted_count};
         results[i].err = take_err(peer->fetch_errs, &peer->fetch_err_count);
+        if (!stele_uuid_equal(&partition->topic_id, &peer->topic_id))
+            results[i].err = STELE_UNKNOWN_TOPIC_ID;
         if (partition->fetch_offset < log->start_offset || partition->fetch_offset > log->end_offset)
             results[i].err = STELE_OFFSET_OUT_OF_RANGE;
         if (results[i].err == STELE_OK)
@@ -394,11 +399,23 @@ static void on_metadata(struct stele_conn *conn, const struct stele_request *req
 static void on_list_offsets(struct stele_conn *conn, const struct stele_request *request)
 {
     struct peer *peer = conn->peer;
-    const struct stele_list_offsets_partition *asked = &request->body.list_offsets.partitions[0];
-    const struct peer_log *log = &peer->logs[asked->partition];
-    struct stele_list_offsets_result result = {.topic_id = peer->topic_id, .partition = asked->partition};
-    result.offset = asked->timestamp == STELE_TIME_LATEST ? log->end_offset : log->start_offset;
-    struct stele_response response = {.body.list_offsets = {.results = &result, .result_count = 1}};
+    struct stele_list_offsets_result results[PEER_PARTITIONS];
+    size_t count = request->body.list_offsets.partition_count;
+    assert_in_range(count, 1, PEER_PARTITIONS);
+    for (size_t i = 0; i < count; i++) {
+        const struct stele_list_offsets_partition *asked = &request->body.list_offsets.partitions[i];
+        const struct peer_log *log = &peer->logs[asked->partition];
+        results[i] = (struct stele_list_offsets_result){
+            .topic_id = peer->topic_id, .partition = asked->partition, .offset = peer->by_time, .timestamp = -1};
+        if (asked->timestamp == STELE_TIME_LATEST)
+            results[i].offset = log->end_offset;
+        else if (asked->timestamp == STELE_TIME_EARLIEST)
+            results[i].offset = log->start_offset;
+        else
+            peer->last_time = asked->timestamp;
+        results[i].err = take_err(peer->list_errs, &peer->list_err_count);
+    }
+    struct stele_response response = {.body.list_offsets = {.results = results, .result_count = count}};
     answer(conn, request, &response, NULL);
 }
 
@@ -465,7 +482,10 @@ static void on_request(struct stele_conn *conn, const struct stele_request *requ
     case STELE_API_DESCRIBE_TOPIC:
     case STELE_API_DESCRIBE_LOG:
     case STELE_API_NODE_STATUS:
-        fail_msg("the peer has no script for api %d", (int)request->header.api);
+        if (peer->admin == NULL)
+            fail_msg("the peer has no script for api %d", (int)request->header.api);
+        peer->admin(peer, request, &response);
+        answer(conn, request, &response, NULL);
         break;
     }
 }

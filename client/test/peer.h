@@ -51,6 +51,7 @@ struct peer {
     int refusals;                  /* connections to refuse */
     int drops_before, drops_after; /* produces to lose, and answers to produces to lose, with the connection */
     int garbage;                   /* answers to replace by noise */
+    bool checks_topic_id;          /* UNKNOWN_TOPIC_ID for another one, in produces and fetches */
     bool is_mute;                  /* reads and never answers */
     enum stele_err produce_errs[PEER_SCRIPT]; /* of the next produces */
     int produce_err_count;
@@ -63,6 +64,12 @@ struct peer {
     int damaged_fetches;    /* answers in which a byte is flipped */
     bool cuts_first_batch;  /* a batch larger than max_bytes is cut too */
     size_t batch_bytes_max; /* beyond: MESSAGE_TOO_LARGE; 0 none */
+    enum stele_err list_errs[PEER_SCRIPT];
+    int list_err_count;
+    int64_t by_time; /* the offset found for a time */
+    /* The other apis: looks at the request and fills the answer. */
+    void (*admin)(struct peer *peer, const struct stele_request *request, struct stele_response *response);
+    void *admin_arg, *scratch;
     struct stele_aborted_transaction aborted[4];
     size_t aborted_count;
     unsigned fault_percent; /* of requests that meet a random fault */
@@ -70,6 +77,7 @@ struct peer {
     /* what it saw */
     int connects, produces, fetches, metadatas, creates, inits, duplicates;
     int produce_requests; /* also those that it did not answer */
+    int64_t last_time;    /* that was asked for */
     int32_t last_acks;
     size_t last_setting_count;
 };

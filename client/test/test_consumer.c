@@ -193,7 +193,8 @@ static void test_out_of_range(void **state)
     struct stele_record_view view;
     peer_append(peer, 0, 3, &plain);
     struct stele_client *client = peer_client(peer, NULL);
-    struct stele_consumer *consumer = new_consumer(client, NULL);
+    const struct stele_setting settings[] = {{"auto.offset.reset", "none"}, {NULL, NULL}};
+    struct stele_consumer *consumer = new_consumer(client, settings);
     assert_int_equal(stele_consumer_assign(consumer, 0, 4).code, 0);
     struct stele_result result = stele_consumer_next(consumer, 1000, &view);
     assert_int_equal(result.code, STELE_OFFSET_OUT_OF_RANGE);

@@ -214,6 +214,7 @@ static struct run_consumer *get_consumer(struct run_client *self, int topic)
     struct stele_setting settings[] = {{"fetch.max.wait.ms", wait},
                                        {"max.partition.fetch.bytes", bytes[size]},
                                        {"fetch.min.bytes", waits_for_more ? "5000" : "1"},
+                                       {"auto.offset.reset", "none"},
                                        {NULL, NULL}};
     struct stele_result result;
     if (!create_topic(self, topic))

@@ -1,0 +1,81 @@
+#include "client/refresh.h"
+
+#include <string.h>
+
+void stele_refresh__init(struct stele_refresh *refresh, struct stele_client *client,
+                         const struct stele_settings *settings, const char *topic)
+{
+    refresh->client = client;
+    refresh->topic = topic;
+    refresh->age_ms = stele_settings_int(settings, "metadata.max.age.ms");
+    refresh->asked_ms = stele_client__now_ms(client);
+    refresh->next_ms = refresh->asked_ms + refresh->age_ms;
+}
+
+static enum stele_err take(struct stele_refresh *refresh, const struct stele_metadata_response *metadata)
+{
+    for (size_t i = 0; metadata->err == STELE_OK && i < metadata->topic_count; i++) {
+        const struct stele_metadata_topic *topic = &metadata->topics[i];
+        if (strcmp(topic->name, refresh->topic) != 0 || topic->partition_count == 0)
+            continue;
+        if (topic->err != STELE_OK)
+            return topic->err;
+        return refresh->changed(refresh, &topic->topic_id, (int32_t)topic->partition_count);
+    }
+    return metadata->err != STELE_OK ? metadata->err : STELE_UNKNOWN_TOPIC_OR_PARTITION;
+}
+
+static void refresh_done(struct stele_call *call, enum stele_err err, const struct stele_answer *answer)
+{
+    struct stele_refresh *refresh = STELE_CONTAINER_OF(call, struct stele_refresh, call);
+    refresh->is_asking = false;
+    if (err == STELE_OK)
+        err = take(refresh, &answer->response->body.metadata);
+    if (err == STELE_OK) {
+        refresh->backoff = (struct stele_backoff){0};
+        refresh->next_ms = stele_client__now_ms(refresh->client) + refresh->age_ms;
+        return;
+    }
+    stele_client__wait_before_retry(refresh->client, &refresh->backoff);
+    refresh->next_ms = refresh->backoff.at_ms;
+}
+
+void stele_refresh__note(struct stele_refresh *refresh, enum stele_err err)
+{
+    bool is_change = err == STELE_UNKNOWN_TOPIC_OR_PARTITION || err == STELE_UNKNOWN_TOPIC_ID ||
+                     err == STELE_NOT_LEADER_OR_FOLLOWER || err == STELE_LEADER_NOT_AVAILABLE ||
+                     err == STELE_FENCED_LEADER_EPOCH;
+    if (!is_change)
+        return;
+    int64_t pause_ms = stele_settings_int(refresh->client->settings, "retry.backoff.ms");
+    refresh->next_ms = stele_min_i64(refresh->next_ms, refresh->asked_ms + pause_ms);
+}
+
+void stele_refresh__tick(struct stele_refresh *refresh, int64_t now_ms)
+{
+    if (refresh->is_asking || now_ms < refresh->next_ms)
+        return;
+    struct stele_request request = {.header.api = STELE_API_METADATA,
+                                    .body.metadata = {.topics = &refresh->topic, .topic_count = 1}};
+    refresh->call = (struct stele_call){.done = refresh_done};
+    stele_list_init(&refresh->call.link);
+    refresh->is_asking = true;
+    refresh->asked_ms = now_ms;
+    if (stele_client__call(refresh->client, STELE_FOR_CONTROL, &refresh->call, &request, NULL) == STELE_OK)
+        return;
+    refresh->is_asking = false;
+    stele_client__wait_before_retry(refresh->client, &refresh->backoff);
+    refresh->next_ms = refresh->backoff.at_ms;
+}
+
+int64_t stele_refresh__deadline(const struct stele_refresh *refresh)
+{
+    return refresh->is_asking ? INT64_MAX : refresh->next_ms;
+}
+
+void stele_refresh__stop(struct stele_refresh *refresh)
+{
+    if (refresh->is_asking)
+        stele_client__cancel(refresh->client, STELE_FOR_CONTROL, &refresh->call);
+    refresh->is_asking = false;
+}
