@@ -16,6 +16,7 @@ enum stele_err stele_log__new(const struct stele_log_open *open, struct stele_lo
     log->env = open->env;
     log->config = open->config;
     log->last_snapshot = -1;
+    log->opened_point = open->recovery_point;
     log->last_flush_ms = stele_env_mono_ms(open->env);
     log->opened_ms = log->last_flush_ms;
     stele_epoch_cache_init(&log->epochs, mem);

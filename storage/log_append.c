@@ -214,6 +214,27 @@ static enum stele_err undo_roll(struct stele_log *log, struct stele_segment *seg
     return err == STELE_NO_MEMORY ? STELE_OK : err;
 }
 
+/* The checkpoint of a clean stop names the end of the log as it was, and may do so still. A roll there puts the old
+ * segment before the point, where a start after a crash takes its indexes as they are: so they are synced first, on the
+ * loop, at most once after a start. */
+static enum stele_err sync_before_point(struct stele_log *log, struct stele_segment *old)
+{
+    struct stele_segment_sync sync;
+    enum stele_err err = stele_segment_seal(old);
+    if (err == STELE_OK)
+        err = stele_segment_sync_begin(old, &sync);
+    if (err == STELE_OK) {
+        enum stele_err synced = stele_segment_sync_run(&sync);
+        stele_segment_sync_release(&sync);
+        if (synced != STELE_OK)
+            return stele_log__fail(log, synced, "a sync that failed");
+    }
+    enum stele_err again = stele_segment_activate(old);
+    if (again != STELE_OK && again != STELE_NO_MEMORY)
+        return stele_log__fail(log, again, "indexes that could not be read again");
+    return err == STELE_OK ? again : err;
+}
+
 /* The new segment is made before the old one is sealed, so that there always is an active one. */
 static enum stele_err roll_to(struct stele_log *log, int64_t base_offset, enum stele_reason reason)
 {
@@ -221,7 +242,10 @@ static enum stele_err roll_to(struct stele_log *log, int64_t base_offset, enum s
     int64_t old_bytes = old->bytes;
     if (base_offset <= old->base_offset)
         return STELE_OK; /* the active one is empty: it is new already */
-    enum stele_err err = stele_segment_create(log->env, log->cache, log->dir, base_offset, &log->config, &seg);
+    enum stele_err err = base_offset == log->opened_point ? sync_before_point(log, old) : STELE_OK;
+    if (err != STELE_OK)
+        return err;
+    err = stele_segment_create(log->env, log->cache, log->dir, base_offset, &log->config, &seg);
     if (err == STELE_OK)
         err = stele_segment_seal(old);
     if (err == STELE_OK)

@@ -22,6 +22,7 @@ struct stele_log {
 
     int64_t log_start_offset, log_end_offset, high_watermark, recovery_point;
     int64_t checkpoint_point; /* see stele_log_checkpoint_point */
+    int64_t opened_point;     /* what the checkpoint said when the log was opened */
     int64_t last_snapshot;    /* offset of the newest producer snapshot; -1 none */
     bool is_failed, is_closed;
 

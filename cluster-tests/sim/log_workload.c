@@ -408,6 +408,7 @@ enum stele_err crash_close(struct crash_world *world)
     enum stele_err err = stele_log_close(world->log);
     if (err == STELE_OK) {
         crash_write_checkpoint(world);
+        world->checkpoint.recovery_point = stele_log_end_offset(world->log);
         world->checkpoint.is_clean = true;
         world->durable_end = stele_log_end_offset(world->log);
         log_model_clear_ghosts(&world->model);

@@ -79,7 +79,7 @@ static void log_down(uint64_t seed)
     size_t count = 0;
     assert_ok(stele_vfs_read_whole(sim_disk_vfs(world->disk), &world->own.mem, STELE_MEM_TOOL,
                                    "a/recovery-point-offset-checkpoint", 1000, &text, &count));
-    assert_non_null(strstr((const char *)text, "t 1 2\n")); /* inside the segment, whose indexes a start must read */
+    assert_non_null(strstr((const char *)text, "t 1 3\n"));
     stele_mem_free(&world->own.mem, text);
     assert_false(exists(world, "a/.kafka_cleanshutdown"));
     node_world_start(world);
