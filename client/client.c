@@ -397,10 +397,10 @@ static int64_t link_deadline(const struct stele_link *link)
     return deadline;
 }
 
-enum stele_err stele_client__call(struct stele_client *client, enum stele_purpose purpose, struct stele_call *call,
-                                  struct stele_request *request, struct stele_buf *records)
+enum stele_err stele_link__call(struct stele_link *link, struct stele_call *call, struct stele_request *request,
+                                struct stele_buf *records)
 {
-    struct stele_link *link = &client->links[purpose];
+    struct stele_client *client = link->client;
     enum stele_err err = encode(client, call, request, records == NULL ? 0 : records->count);
     if (err != STELE_OK)
         return err;
@@ -412,7 +412,7 @@ enum stele_err stele_client__call(struct stele_client *client, enum stele_purpos
     return STELE_OK;
 }
 
-void stele_client__cancel(struct stele_client *client, enum stele_purpose purpose, struct stele_call *call)
+void stele_link__cancel(struct stele_link *link, struct stele_call *call)
 {
     if (call->frame == NULL)
         return;
@@ -422,9 +422,34 @@ void stele_client__cancel(struct stele_client *client, enum stele_purpose purpos
     stele_buf_unref(call->records);
     call->frame = call->records = NULL;
     if (was_sent) {
-        client->links[purpose].sent_count--;
-        drop_link(&client->links[purpose], STELE_CANCELLED);
+        link->sent_count--;
+        drop_link(link, STELE_CANCELLED);
     }
+}
+
+void stele_link__init(struct stele_link *link, struct stele_client *client)
+{
+    link->client = client;
+    stele_list_init(&link->calls);
+    stele_list_init(&link->hello.link);
+}
+
+void stele_link__close(struct stele_link *link)
+{
+    if (link->conn != NULL)
+        drop_link(link, STELE_CANCELLED);
+    STELE_ASSERT(stele_list_is_empty(&link->calls));
+}
+
+enum stele_err stele_client__call(struct stele_client *client, enum stele_purpose purpose, struct stele_call *call,
+                                  struct stele_request *request, struct stele_buf *records)
+{
+    return stele_link__call(&client->links[purpose], call, request, records);
+}
+
+void stele_client__cancel(struct stele_client *client, enum stele_purpose purpose, struct stele_call *call)
+{
+    stele_link__cancel(&client->links[purpose], call);
 }
 
 /* The client */
@@ -449,29 +474,49 @@ static struct stele_client_part *part_of(struct stele_list *link)
     return STELE_CONTAINER_OF(link, struct stele_client_part, link);
 }
 
+static void tick_link(struct stele_link *link, int64_t now_ms)
+{
+    finish_oneway(link);
+    expire_calls(link, now_ms);
+    connect_when_needed(link, now_ms);
+}
+
+static void tick_parts(struct stele_list *parts, int64_t now_ms)
+{
+    for (struct stele_list *at = parts->next; at != parts; at = at->next) {
+        struct stele_client_part *part = part_of(at);
+        if (part->connection != NULL)
+            tick_link(part->connection, now_ms);
+        part->tick(part, now_ms);
+    }
+}
+
 static void tick(struct stele_client *client)
 {
     int64_t now_ms = stele_client__now_ms(client);
-    for (int i = 0; i < STELE_PURPOSE_COUNT; i++) {
-        finish_oneway(&client->links[i]);
-        expire_calls(&client->links[i], now_ms);
-        connect_when_needed(&client->links[i], now_ms);
+    for (int i = 0; i < STELE_PURPOSE_COUNT; i++)
+        tick_link(&client->links[i], now_ms);
+    tick_parts(&client->producers, now_ms);
+    tick_parts(&client->consumers, now_ms);
+}
+
+static int64_t parts_deadline(struct stele_list *parts)
+{
+    int64_t deadline = INT64_MAX;
+    for (struct stele_list *at = parts->next; at != parts; at = at->next) {
+        struct stele_client_part *part = part_of(at);
+        if (part->connection != NULL)
+            deadline = stele_min_i64(deadline, link_deadline(part->connection));
+        deadline = stele_min_i64(deadline, part->deadline(part));
     }
-    for (struct stele_list *at = client->producers.next; at != &client->producers; at = at->next)
-        part_of(at)->tick(part_of(at), now_ms);
-    for (struct stele_list *at = client->consumers.next; at != &client->consumers; at = at->next)
-        part_of(at)->tick(part_of(at), now_ms);
+    return deadline;
 }
 
 static int64_t client_deadline(struct stele_client *client)
 {
-    int64_t deadline = INT64_MAX;
+    int64_t deadline = stele_min_i64(parts_deadline(&client->producers), parts_deadline(&client->consumers));
     for (int i = 0; i < STELE_PURPOSE_COUNT; i++)
         deadline = stele_min_i64(deadline, link_deadline(&client->links[i]));
-    for (struct stele_list *at = client->producers.next; at != &client->producers; at = at->next)
-        deadline = stele_min_i64(deadline, part_of(at)->deadline(part_of(at)));
-    for (struct stele_list *at = client->consumers.next; at != &client->consumers; at = at->next)
-        deadline = stele_min_i64(deadline, part_of(at)->deadline(part_of(at)));
     return deadline;
 }
 
@@ -505,12 +550,8 @@ enum stele_err stele_client__new(struct stele_client_driver *driver, const char 
     stele_arena_init(&client->arena, mem, STELE_MEM_CLIENT, ARENA_BYTES_MAX);
     stele_list_init(&client->producers);
     stele_list_init(&client->consumers);
-    for (int i = 0; i < STELE_PURPOSE_COUNT; i++) {
-        client->links[i].client = client;
-        client->links[i].purpose = (enum stele_purpose)i;
-        stele_list_init(&client->links[i].calls);
-        stele_list_init(&client->links[i].hello.link);
-    }
+    for (int i = 0; i < STELE_PURPOSE_COUNT; i++)
+        stele_link__init(&client->links[i], client);
     client->bootstrap = stele_mem_string(mem, STELE_MEM_CLIENT, bootstrap);
     client->settings = stele_client__settings_new(mem);
     enum stele_err err = client->bootstrap == NULL || client->settings == NULL
@@ -534,11 +575,8 @@ void stele_client_free(struct stele_client *client)
     STELE_ASSERT(stele_list_is_empty(&client->consumers));
     struct stele_mem *mem = client->env->mem;
     struct stele_client_driver *driver = client->driver;
-    for (int i = 0; i < STELE_PURPOSE_COUNT; i++) {
-        if (client->links[i].conn != NULL)
-            drop_link(&client->links[i], STELE_CANCELLED);
-        STELE_ASSERT(stele_list_is_empty(&client->links[i].calls));
-    }
+    for (int i = 0; i < STELE_PURPOSE_COUNT; i++)
+        stele_link__close(&client->links[i]);
     stele_arena_deinit(&client->arena);
     stele_settings_free(client->settings);
     stele_mem_free(mem, client->bootstrap);

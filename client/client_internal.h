@@ -22,8 +22,9 @@ STELE_MUST_CHECK enum stele_err stele_client__new(struct stele_client_driver *dr
                                                   const struct stele_setting *settings,
                                                   struct stele_client **out_client, struct stele_error *error);
 
-/* What a connection is for; each purpose has one of its own, so that a parked fetch delays no produce. */
-enum stele_purpose { STELE_FOR_CONTROL, STELE_FOR_PRODUCE, STELE_FOR_FETCH, STELE_PURPOSE_COUNT };
+/* What a connection is for. Besides, every consumer has one of its own: a node answers a parked fetch at once when
+ * another request comes behind it, and a fetch delays no produce. */
+enum stele_purpose { STELE_FOR_CONTROL, STELE_FOR_PRODUCE, STELE_PURPOSE_COUNT };
 
 /** What a request brought; borrowed for the call of `done`. Ref `frame` to keep the record bytes, which lie in it. */
 struct stele_answer {
@@ -61,7 +62,6 @@ enum { STELE_ADDRESS_BYTES = 280 };
 
 struct stele_link {
     struct stele_client *client;
-    enum stele_purpose purpose;
     struct stele_conn *conn;           /* NULL: not connected */
     bool is_ready;                     /* hello was answered */
     int64_t set_up_ms;                 /* when a connection that is not ready is given up */
@@ -95,6 +95,7 @@ struct stele_client {
 /** What a producer or consumer is to its client. */
 struct stele_client_part {
     struct stele_list link;
+    struct stele_link *connection; /* its own; NULL: none */
     void (*tick)(struct stele_client_part *part, int64_t now_ms);
     int64_t (*deadline)(const struct stele_client_part *part);
 };
@@ -105,6 +106,13 @@ STELE_MUST_CHECK enum stele_err stele_client__call(struct stele_client *client, 
                                                    struct stele_buf *records);
 /** Forgets a call: `done` is not called any more. A sent one closes its connection, since its answer would come. */
 void stele_client__cancel(struct stele_client *client, enum stele_purpose purpose, struct stele_call *call);
+/** The same over a link that is not the client's own. */
+STELE_MUST_CHECK enum stele_err stele_link__call(struct stele_link *link, struct stele_call *call,
+                                                 struct stele_request *request, struct stele_buf *records);
+void stele_link__cancel(struct stele_link *link, struct stele_call *call);
+void stele_link__init(struct stele_link *link, struct stele_client *client);
+/** No call may be left. */
+void stele_link__close(struct stele_link *link);
 int64_t stele_client__now_ms(const struct stele_client *client);
 struct stele_result stele_client__result(enum stele_err err, const char *text);
 /** Topic id and partition count, asking the node. Polls. */

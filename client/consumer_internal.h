@@ -42,6 +42,7 @@ struct ready {
 struct stele_consumer {
     struct stele_client *client;
     struct stele_client_part part;
+    struct stele_link link; /* for fetches alone */
     struct stele_settings *settings;
     char *topic;
     struct stele_uuid topic_id;

@@ -143,6 +143,32 @@ static void test_long_poll(void **state)
     stele_client_free(client);
 }
 
+/* Consumers of one client leave each other's long polls alone, whatever max.in.flight.requests.per.connection says; one
+ * that is freed ends only its own. */
+static void test_consumers_of_one_client(void **state)
+{
+    struct peer *peer = *state;
+    const struct stele_setting settings[] = {{"max.in.flight.requests.per.connection", "1"}, {NULL, NULL}};
+    peer->partition_count = 3;
+    struct stele_client *client = peer_client(peer, settings);
+    struct stele_consumer *consumers[] = {new_consumer(client, NULL), new_consumer(client, NULL),
+                                          new_consumer(client, NULL)};
+    for (int32_t i = 0; i < 3; i++)
+        assert_int_equal(stele_consumer_assign(consumers[i], i, 0).code, 0);
+    for (int i = 0; i < 10; i++)
+        expect_nothing(consumers[i % 3]); /* 20 s in all, 500 ms a fetch */
+    assert_in_range(peer->fetches, 110, 123);
+    assert_int_equal(peer->connects, 4);
+    stele_consumer_free(consumers[0]);
+    for (int32_t i = 1; i < 3; i++) {
+        peer_append(peer, i, 1, &plain);
+        expect_record(consumers[i], i, 0);
+        stele_consumer_free(consumers[i]);
+    }
+    assert_int_equal(peer->connects, 4);
+    stele_client_free(client);
+}
+
 /* A batch that fails its checksum for good ends the partition; what lies before it was given, nothing is passed over.
  */
 static void test_damage(void **state)
@@ -504,6 +530,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_reading, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_start_inside_a_batch, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_long_poll, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_consumers_of_one_client, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_damage, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_unchecked, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_out_of_range, set_up, tear_down),
