@@ -1,5 +1,6 @@
 /* Records as text. The format is taken apart once; records are printed into a large buffer that leaves when it is full
  * or when no record is at hand. */
+#include "base/utf8.h"
 #include "cli/options.h"
 
 #include <errno.h>
@@ -11,21 +12,6 @@
 
 enum { OUT_BYTES = 1 << 18, PIECES_MAX = 256, WAIT_MS = 200, TIMED_OUT = 7 };
 
-static const char usage[] =
-    "usage: stele consume TOPIC [-p PARTITION] [--from PLACE] [--to PLACE] [-f FORMAT]\n\n"
-    "Prints the records of a topic, or of one partition. Without --to it goes on until it is stopped.\n"
-    "  -p PARTITION  read this partition only\n"
-    "  --from PLACE  where to begin (beginning)\n"
-    "  --to PLACE    where to stop: before that offset, or before the first record of that time or later; end is the\n"
-    "                end as it was at the start\n"
-    "  -f FORMAT     what to print for a record ('%s\\n')\n\n"
-    "PLACE is beginning, end, an offset, or a time: @MILLISECONDS since 1970, or YYYY-MM-DD[THH:MM[:SS[.mmm]]] in "
-    "UTC,\n"
-    "or with Z, +HH:MM or -HH:MM behind it.\n"
-    "FORMAT: %k key, %s value, %o offset, %p partition, %t topic, %T time in ms, %h headers (name=value,...), %K and "
-    "%S\n"
-    "length of key and value (-1: null), %% a percent sign; \\n \\t \\r \\0 \\\\ \\xHH as in C.\n";
-
 /* A directive, or the literal text between two. */
 struct piece {
     char directive; /* 0: literal */
@@ -34,13 +20,16 @@ struct piece {
 };
 
 struct consume {
-    const char *topic, *format_text;
+    struct stele_cli_words words;
+    const char *format_text;
+    int64_t partition;
+    struct stele_cli_place from, to;
+
+    const struct stele_cli *cli;
+    const char *topic;
     char *literals;
     struct piece pieces[PIECES_MAX];
     int piece_count;
-    int64_t partition;
-    struct stele_cli_place from, to;
-    bool has_to;
 
     struct stele_client *client;
     struct stele_consumer *consumer;
@@ -154,8 +143,96 @@ static void put_directive(struct consume *consume, const struct stele_record_vie
     }
 }
 
+/* JSON */
+
+static void put_text(struct consume *consume, const char *text)
+{
+    put(consume, text, strlen(text));
+}
+
+/* The bytes between quotes. Only those that JSON wants escaped are. */
+static void put_quoted(struct consume *consume, const uint8_t *bytes, size_t count)
+{
+    char escape[8];
+    size_t from = 0;
+    put(consume, "\"", 1);
+    for (size_t at = 0; at < count; at++) {
+        if (bytes[at] >= 0x20 && bytes[at] != '"' && bytes[at] != '\\')
+            continue;
+        put(consume, bytes + from, at - from);
+        (void)snprintf(escape, sizeof(escape), "\\u%04x", bytes[at]);
+        put(consume, escape, 6);
+        from = at + 1;
+    }
+    put(consume, bytes + from, count - from);
+    put(consume, "\"", 1);
+}
+
+static void put_base64(struct consume *consume, const uint8_t *bytes, size_t count)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    put(consume, "\"", 1);
+    for (size_t at = 0; at < count; at += 3) {
+        size_t left = count - at;
+        unsigned group = (unsigned)bytes[at] << 16;
+        group |= left > 1 ? (unsigned)bytes[at + 1] << 8 : 0;
+        group |= left > 2 ? (unsigned)bytes[at + 2] : 0;
+        char text[4] = {digits[group >> 18], digits[group >> 12 & 63], left > 1 ? digits[group >> 6 & 63] : '=',
+                        left > 2 ? digits[group & 63] : '='};
+        put(consume, text, 4);
+    }
+    put(consume, "\"", 1);
+}
+
+/* "name":..., or "name_base64":... when the bytes are no text. */
+static void put_member(struct consume *consume, const char *name, const void *bytes, size_t count)
+{
+    bool is_text = true;
+    for (size_t at = 0, taken; bytes != NULL && is_text && at < count; at += taken)
+        taken = stele_utf8_next((const uint8_t *)bytes + at, count - at, &is_text);
+    put_text(consume, ",\"");
+    put_text(consume, name);
+    put_text(consume, is_text ? "\":" : "_base64\":");
+    if (bytes == NULL)
+        put_text(consume, "null");
+    else if (is_text)
+        put_quoted(consume, bytes, count);
+    else
+        put_base64(consume, bytes, count);
+}
+
+static void put_json(struct consume *consume, const struct stele_record_view *record)
+{
+    const char *key;
+    const void *value;
+    size_t key_bytes, value_bytes;
+    put_text(consume, "{\"topic\":\"");
+    put_text(consume, consume->topic); /* a legal name: letters, digits, points, dashes */
+    put_text(consume, "\",\"partition\":");
+    put_number(consume, record->partition);
+    put_text(consume, ",\"offset\":");
+    put_number(consume, record->offset);
+    put_text(consume, ",\"timestamp\":");
+    put_number(consume, record->timestamp);
+    put_member(consume, "key", record->key, record->key_bytes);
+    put_member(consume, "value", record->value, record->value_bytes);
+    put_text(consume, ",\"headers\":[");
+    for (size_t i = 0; stele_record_view_header(record, i, &key, &key_bytes, &value, &value_bytes); i++) {
+        put_text(consume, i > 0 ? ",{\"index\":" : "{\"index\":");
+        put_number(consume, (int64_t)i);
+        put_member(consume, "key", key, key_bytes);
+        put_member(consume, "value", value, value_bytes);
+        put_text(consume, "}");
+    }
+    put_text(consume, "]}\n");
+}
+
 static void put_record(struct consume *consume, const struct stele_record_view *record)
 {
+    if (stele_cli_is_json(consume->cli)) {
+        put_json(consume, record);
+        return;
+    }
     for (int i = 0; i < consume->piece_count; i++) {
         const struct piece *piece = &consume->pieces[i];
         if (piece->directive == 0)
@@ -175,13 +252,13 @@ static bool parse_format(struct consume *consume)
         struct piece *last = consume->piece_count > 0 ? &consume->pieces[consume->piece_count - 1] : NULL;
         bool is_directive = at[0] == '%' && at[1] != '%';
         if (is_directive && (at[1] == 0 || strchr("ksoptThKS", at[1]) == NULL)) {
-            fprintf(stderr, "stele consume: -f has no directive %.2s; see stele consume --help\n", at);
+            (void)stele_cli_fail(consume->cli, STELE_CLI_USAGE, "-f has no directive %.2s", at);
             return false;
         }
         if (!is_directive)
             at += at[0] == '%';
         if (!is_directive && !stele_cli_character(&at, &consume->literals[used])) {
-            fprintf(stderr, "stele consume: -f has no escape %.2s; see stele consume --help\n", at);
+            (void)stele_cli_fail(consume->cli, STELE_CLI_USAGE, "-f has no escape %.2s", at);
             return false;
         }
         if (!is_directive && last != NULL && last->directive == 0) {
@@ -190,7 +267,7 @@ static bool parse_format(struct consume *consume)
             continue;
         }
         if (consume->piece_count == PIECES_MAX) {
-            fprintf(stderr, "stele consume: -f has more than %d parts\n", PIECES_MAX);
+            (void)stele_cli_fail(consume->cli, STELE_CLI_USAGE, "-f has more than %d parts", PIECES_MAX);
             return false;
         }
         consume->pieces[consume->piece_count++] = is_directive
@@ -227,9 +304,9 @@ static struct stele_result assign_all(struct consume *consume)
         if (consume->partition >= 0 && p != consume->partition)
             continue;
         result = resolve(consume, p, &consume->from, &from);
-        if (result.code == 0 && consume->has_to)
+        if (result.code == 0 && consume->to.is_there)
             result = resolve(consume, p, &consume->to, &to);
-        if (result.code != 0 || (consume->has_to && from >= to))
+        if (result.code != 0 || (consume->to.is_there && from >= to))
             continue;
         result = stele_consumer_assign(consume->consumer, p, from);
         consume->ends[p] = to;
@@ -262,7 +339,7 @@ static struct stele_result read_all(struct consume *consume)
         result = stele_consumer_next(consume->consumer, 0, &record);
         if (result.code == TIMED_OUT) {
             flush_out(consume); /* nothing more right now: let out what there is */
-            if (consume->has_to)
+            if (consume->to.is_there)
                 close_passed(consume);
             if (consume->open_count == 0 || consume->is_broken)
                 break;
@@ -306,69 +383,88 @@ static struct stele_result open_all(struct consume *consume)
     return assign_all(consume);
 }
 
-static int run(struct consume *consume, const struct stele_cli *cli)
+static int print_records(struct consume *consume)
 {
+    int status = STELE_CLI_DONE;
     struct sigaction action;
     memset(&action, 0, sizeof(action));
     action.sa_handler = interrupt;
     (void)sigaction(SIGINT, &action, NULL);
     (void)sigaction(SIGTERM, &action, NULL);
-    consume->client = stele_cli_client(cli, "consume");
+    consume->client = stele_cli_client(consume->cli, &status);
     if (consume->client == NULL)
-        return STELE_CLI_FAILED;
+        return status;
     struct stele_result result = open_all(consume);
     if (result.code == 0)
         result = read_all(consume);
     if (consume->out != NULL)
         flush_out(consume);
-    bool is_cut = is_interrupted && consume->has_to && consume->open_count > 0;
+    bool is_cut = is_interrupted && consume->to.is_there && consume->open_count > 0;
     if (is_cut)
         fprintf(stderr, "stele consume: stopped before --to was reached\n");
     stele_consumer_free(consume->consumer);
     stele_client_free(consume->client);
-    return consume->is_broken || is_cut ? STELE_CLI_FAILED : stele_cli_report("consume", &result);
+    return consume->is_broken || is_cut ? STELE_CLI_FAILED : stele_cli_report(consume->cli, &result);
 }
 
-static bool parse(struct consume *consume, int argc, char **argv)
-{
-    for (int i = 1; i < argc; i++) {
-        bool is_from = strcmp(argv[i], "--from") == 0, is_to = strcmp(argv[i], "--to") == 0;
-        if ((is_from || is_to) && i + 1 < argc) {
-            if (!stele_cli_place(argv[++i], is_from ? &consume->from : &consume->to)) {
-                fprintf(stderr, "stele consume: %s %s: want beginning, end, an offset, or a time; see --help\n",
-                        argv[i - 1], argv[i]);
-                return false;
-            }
-            consume->has_to = consume->has_to || is_to;
-        } else if (strcmp(argv[i], "-p") == 0 && i + 1 < argc) {
-            if (!stele_cli_number(argv[++i], 0, INT32_MAX, &consume->partition)) {
-                fprintf(stderr, "stele consume: -p %s must be the number of a partition\n", argv[i]);
-                return false;
-            }
-        } else if (strcmp(argv[i], "-f") == 0 && i + 1 < argc) {
-            consume->format_text = argv[++i];
-        } else if (argv[i][0] != '-' && consume->topic == NULL) {
-            consume->topic = argv[i];
-        } else {
-            fprintf(stderr, "stele consume: unexpected %s; see stele consume --help\n", argv[i]);
-            return false;
-        }
-    }
-    if (consume->topic == NULL)
-        fprintf(stderr, "stele consume: a topic is missing; see stele consume --help\n");
-    return consume->topic != NULL && parse_format(consume);
-}
+static const struct consume initial = {
+    .format_text = "%s\\n", .partition = -1, .from = {.value = STELE_OFFSET_EARLIEST}};
 
-int stele_cmd_consume(const struct stele_cli *cli, int argc, char **argv)
+static int run(const struct stele_cli *cli, void *line)
 {
-    struct consume consume = {.format_text = "%s\\n", .partition = -1, .from.value = STELE_OFFSET_EARLIEST};
-    if (argc > 1 && strcmp(argv[1], "--help") == 0) {
-        fputs(usage, stdout);
-        return STELE_CLI_DONE;
-    }
-    int status = parse(&consume, argc, argv) ? run(&consume, cli) : STELE_CLI_USAGE;
-    free(consume.literals);
-    free(consume.ends);
-    free(consume.out);
+    struct consume *consume = line;
+    consume->cli = cli;
+    consume->topic = consume->words.items[0];
+    int status = parse_format(consume) ? print_records(consume) : STELE_CLI_USAGE;
+    free(consume->literals);
+    free(consume->ends);
+    free(consume->out);
     return status;
 }
+
+static const struct stele_cli_option options[] = {
+    {.name = "-p",
+     .alias = "--partition",
+     .value = "PARTITION",
+     .kind = STELE_CLI_NUMBER,
+     .at = offsetof(struct consume, partition),
+     .max = INT32_MAX,
+     .help = "read this partition only"},
+    {.name = "--from",
+     .value = "PLACE",
+     .kind = STELE_CLI_PLACE,
+     .at = offsetof(struct consume, from),
+     .help = "where to begin (beginning)"},
+    {.name = "--to",
+     .value = "PLACE",
+     .kind = STELE_CLI_PLACE,
+     .at = offsetof(struct consume, to),
+     .help = "where to stop: before that offset, or before the first record of that time or later; end is the end as "
+             "it was at the start"},
+    {.name = "-f",
+     .alias = "--format",
+     .value = "FORMAT",
+     .kind = STELE_CLI_TEXT,
+     .at = offsetof(struct consume, format_text),
+     .help = "what to print for a record ('%s\\n')"},
+    {.name = NULL},
+};
+
+const struct stele_cli_command stele_cmd_consume = {
+    .name = "consume",
+    .arguments = "TOPIC",
+    .words_min = 1,
+    .words_max = 1,
+    .summary = "print the records of a topic, or of one partition",
+    .details = "Without --to it goes on until it is stopped.\n\n"
+               "PLACE is an offset or a TIME. " STELE_CLI_TIME_HELP "\n\n"
+               "FORMAT: %k key, %s value, %o offset, %p partition, %t topic, %T time in ms, %h headers "
+               "(name=value,...), %K and %S length of key and value (-1: null), %% a percent sign; \\n \\t \\r \\0 "
+               "\\\\ \\xHH as in C.\n\n"
+               "With -o json each record is an object on a line of its own: topic, partition, offset, timestamp, key, "
+               "value, headers. Bytes that are no UTF-8 are written as base64 under the name with _base64 behind it.",
+    .options = options,
+    .line_bytes = sizeof(struct consume),
+    .initial = &initial,
+    .run = run,
+};

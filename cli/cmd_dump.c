@@ -19,19 +19,11 @@
 
 enum { UNPACKED_BYTES_MAX = 1 << 30, SMALL_FILE_BYTES_MAX = 1 << 30 };
 
-static const char usage[] =
-    "usage: stele dump [--print-records] [-o json] FILE...\n"
-    "       stele dump --verify [--compacted] DIR|FILE...\n\n"
-    "Prints .log, .index, .timeindex, .txnindex and .snapshot files as kafka-dump-log --deep-iteration does.\n"
-    "  --print-records  keys and values too\n"
-    "  -o json          an object a line instead of text\n"
-    "  --verify         read everything, recompute every checksum, check indexes, snapshots and checkpoints against "
-    "the\n"
-    "                   log; a line for each fault with file and position. Exits with 0 only when all is sound.\n"
-    "  --compacted      gaps between offsets are no damage\n";
-
 struct dump {
-    bool print_records, is_json, verify, is_compacted;
+    struct stele_cli_words words;
+    bool print_records, verify, is_compacted;
+
+    bool is_json;
     struct stele_mem mem;
     struct stele_vfs *vfs;
     struct stele_loop *loop;
@@ -397,14 +389,36 @@ static void dump_file(struct dump *dump, const char *path)
 
 static void print_finding(void *arg, const struct stele_finding *finding)
 {
-    (void)arg;
+    struct dump *dump = arg;
+    if (dump->is_json) {
+        line_begin(dump, "", finding->kind == STELE_FINDING_DAMAGE ? "damage" : "leftover");
+        field_text(dump, "path", finding->path);
+        field_int(dump, "pos", finding->pos);
+        field_text(dump, "text", finding->text);
+        line_end(dump);
+        return;
+    }
     printf("%s %s:%lld: %s\n", finding->kind == STELE_FINDING_DAMAGE ? "damage" : "leftover", finding->path,
            (long long)finding->pos, finding->text);
 }
 
+static void print_report(struct dump *dump, const char *path, const struct stele_verify_report *report)
+{
+    line_begin(dump, "", "verified");
+    field_text(dump, "path", path);
+    field_int(dump, "files", (int64_t)report->files);
+    field_int(dump, "bytes", (int64_t)report->bytes);
+    field_int(dump, "batches", (int64_t)report->batches);
+    field_int(dump, "records", (int64_t)report->records);
+    field_int(dump, "index_entries", (int64_t)report->index_entries);
+    field_int(dump, "damages", (int64_t)report->damages);
+    field_int(dump, "leftovers", (int64_t)report->crash_leftovers);
+    line_end(dump);
+}
+
 static void verify_path(struct dump *dump, const char *path)
 {
-    struct stele_verify_options options = {.is_compacted = dump->is_compacted, .found = print_finding};
+    struct stele_verify_options options = {.is_compacted = dump->is_compacted, .found = print_finding, .arg = dump};
     struct stele_verify_report report;
     enum stele_err err = stele_verify(dump->env, path, &options, &report);
     if (err != STELE_OK) {
@@ -412,64 +426,66 @@ static void verify_path(struct dump *dump, const char *path)
         dump->status = STELE_CLI_FAILED;
         return;
     }
+    if (report.damages > 0)
+        dump->status = STELE_CLI_FAILED;
+    if (dump->is_json) {
+        print_report(dump, path, &report);
+        return;
+    }
     printf("%s: %lld files, %lld bytes, %lld batches, %lld records, %lld index entries; %lld damages, %lld leftovers\n",
            path, (long long)report.files, (long long)report.bytes, (long long)report.batches, (long long)report.records,
            (long long)report.index_entries, (long long)report.damages, (long long)report.crash_leftovers);
-    if (report.damages > 0)
-        dump->status = STELE_CLI_FAILED;
 }
 
-static bool parse_option(struct dump *dump, int argc, char **argv, int *inout_at)
+static int run(const struct stele_cli *cli, void *line)
 {
-    const char *option = argv[*inout_at];
-    if (strcmp(option, "--print-records") == 0)
-        dump->print_records = true;
-    else if (strcmp(option, "--verify") == 0)
-        dump->verify = true;
-    else if (strcmp(option, "--compacted") == 0)
-        dump->is_compacted = true;
-    else if (strcmp(option, "-o") == 0 && *inout_at + 1 < argc && strcmp(argv[*inout_at + 1], "json") == 0) {
-        dump->is_json = true;
-        ++*inout_at;
-    } else {
-        fprintf(stderr, "stele dump: unexpected %s; see stele dump --help\n", option);
-        return false;
-    }
-    return true;
-}
-
-int stele_cmd_dump(const struct stele_cli *cli, int argc, char **argv)
-{
-    struct dump dump = {.status = STELE_CLI_DONE};
-    int first = 1;
-    (void)cli;
-    if (argc > 1 && strcmp(argv[1], "--help") == 0) {
-        fputs(usage, stdout);
-        return STELE_CLI_DONE;
-    }
-    for (; first < argc && argv[first][0] == '-'; first++) {
-        if (!parse_option(&dump, argc, argv, &first))
-            return STELE_CLI_USAGE;
-    }
-    if (first == argc) {
-        fputs(usage, stderr);
-        return STELE_CLI_USAGE;
-    }
-    stele_mem_init(&dump.mem, stele_heap_source(), 0);
-    dump.vfs = stele_vfs_posix_new(&dump.mem);
-    dump.loop = stele_loop_new(&(struct stele_loop_options){.mem = &dump.mem, .vfs = dump.vfs});
-    if (dump.loop == NULL) {
-        fprintf(stderr, "stele dump: out of memory\n");
-        return STELE_CLI_FAILED;
-    }
-    dump.env = stele_loop_env(dump.loop);
-    for (int i = first; i < argc; i++) {
-        if (dump.verify)
-            verify_path(&dump, argv[i]);
+    struct dump *dump = line;
+    dump->is_json = stele_cli_is_json(cli);
+    dump->status = STELE_CLI_DONE;
+    stele_mem_init(&dump->mem, stele_heap_source(), 0);
+    dump->vfs = stele_vfs_posix_new(&dump->mem);
+    dump->loop = stele_loop_new(&(struct stele_loop_options){.mem = &dump->mem, .vfs = dump->vfs});
+    if (dump->loop == NULL)
+        return stele_cli_fail(cli, STELE_CLI_FAILED, "out of memory");
+    dump->env = stele_loop_env(dump->loop);
+    for (int i = 0; i < dump->words.count; i++) {
+        if (dump->verify)
+            verify_path(dump, dump->words.items[i]);
         else
-            dump_file(&dump, argv[i]);
+            dump_file(dump, dump->words.items[i]);
     }
-    stele_loop_free(dump.loop);
-    stele_vfs_posix_free(dump.vfs);
-    return fflush(stdout) == 0 ? dump.status : STELE_CLI_FAILED;
+    stele_loop_free(dump->loop);
+    stele_vfs_posix_free(dump->vfs);
+    return dump->status;
 }
+
+static const struct stele_cli_option options[] = {
+    {.name = "--print-records",
+     .kind = STELE_CLI_FLAG,
+     .at = offsetof(struct dump, print_records),
+     .help = "keys and values too"},
+    {.name = "--verify",
+     .kind = STELE_CLI_FLAG,
+     .at = offsetof(struct dump, verify),
+     .help = "read everything, recompute every checksum, check indexes, snapshots and checkpoints against the log; a "
+             "line for each fault with file and position. Done only when all is sound"},
+    {.name = "--compacted",
+     .kind = STELE_CLI_FLAG,
+     .at = offsetof(struct dump, is_compacted),
+     .help = "gaps between offsets are no damage"},
+    {.name = NULL},
+};
+
+const struct stele_cli_command stele_cmd_dump = {
+    .name = "dump",
+    .arguments = "FILE|DIR...",
+    .words_min = 1,
+    .words_max = INT32_MAX,
+    .summary = "print or verify the files of a log",
+    .details =
+        "Prints .log, .index, .timeindex, .txnindex and .snapshot files as kafka-dump-log --deep-iteration does; "
+        "with -o json an object a line. Needs no node. Directories are for --verify.",
+    .options = options,
+    .line_bytes = sizeof(struct dump),
+    .run = run,
+};

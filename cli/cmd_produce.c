@@ -1,7 +1,8 @@
 /* Lines become records. The input is read in large chunks and lines are handed on where they lie. */
+#include "cli/document.h"
+#include "cli/format.h"
 #include "cli/options.h"
-
-#include "proto/compress.h"
+#include "cli/progress.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,34 +10,28 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { CHUNK_BYTES = 1 << 18, REPORT_BYTES = 1 << 16, REPORT_LINE_BYTES = 64, SEPARATOR_BYTES = 64 };
 
-static const char usage[] =
-    "usage: stele produce TOPIC [-p PARTITION] [-K SEP] [-l FILE] [--compression CODEC] [--report FILE]\n\n"
-    "Sends each line of FILE (or of standard input) as a record; the end of the line is not part of it.\n"
-    "  -p PARTITION         all to this partition; otherwise by key, or spread over all\n"
-    "  -K SEP               what stands before the first SEP of a line is the record's key; a line without SEP has "
-    "none;\n"
-    "                       \\t \\0 \\xHH and so on as in C\n"
-    "  -l FILE              read lines from FILE\n"
-    "  --compression CODEC  none, gzip, snappy, lz4 or zstd (none)\n"
-    "  --report FILE        write a line for each acknowledged record as soon as it is known:\n"
-    "                       line-number partition offset\n"
-    "Stops at the first record that is refused. Exits with 1 when a record was not acknowledged.\n";
-
 struct produce {
-    const char *topic, *file, *codec, *report_file;
+    struct stele_cli_words words;
+    const char *file, *codec, *report_file, *separator_text;
+    int64_t partition;
+
+    const struct stele_cli *cli;
+    const char *topic;
     char separator[SEPARATOR_BYTES];
     size_t separator_bytes;
-    int64_t partition;
+    struct stele_progress progress;
+    int64_t input_bytes, file_bytes; /* so far, and of the whole (-1: not known) */
     struct stele_client *client;
     struct stele_producer *producer;
     int report; /* descriptor, -1 none */
     char *report_text;
     size_t report_bytes;
-    uint64_t lines, failed;
+    uint64_t lines, failed, delivered;
     int status;
 };
 
@@ -64,6 +59,7 @@ static void delivered(void *arg, const struct stele_delivery *delivery)
         produce->status = STELE_CLI_FAILED;
         return;
     }
+    produce->delivered++;
     if (produce->report < 0)
         return;
     if (produce->report_bytes + REPORT_LINE_BYTES > REPORT_BYTES)
@@ -78,12 +74,26 @@ static void delivered(void *arg, const struct stele_delivery *delivery)
     produce->report_bytes = (size_t)(at - produce->report_text);
 }
 
+static void show_progress(struct produce *produce)
+{
+    char size[STELE_FORMAT_BYTES];
+    if (!stele_progress_is_due(&produce->progress))
+        return;
+    stele_format_size(produce->input_bytes, size);
+    if (produce->file_bytes > 0)
+        stele_progress_show("%llu records, %s, %d %%", (unsigned long long)produce->delivered, size,
+                            (int)(produce->input_bytes * 100 / produce->file_bytes));
+    else
+        stele_progress_show("%llu records, %s", (unsigned long long)produce->delivered, size);
+}
+
 /* Polls and lets the report out: a line is there as soon as the record's answer was read. */
 static void poll_once(struct produce *produce, int wait_ms)
 {
     (void)stele_client_poll(produce->client, wait_ms);
     if (produce->report_bytes > 0)
         write_report(produce);
+    show_progress(produce);
 }
 
 /* Where the separator begins in the line, or NULL. */
@@ -192,6 +202,7 @@ static int send_all(struct produce *produce, int fd)
         }
         size_t searched = held;
         held += (size_t)count;
+        produce->input_bytes += count;
         size_t taken = send_lines(produce, text, held, searched);
         held -= taken;
         memmove(text, text + taken, held);
@@ -215,60 +226,13 @@ static bool parse_separator(struct produce *produce, const char *text)
     }
     if (*at == 0 && produce->separator_bytes > 0)
         return true;
-    fprintf(stderr, "stele produce: -K %s must be 1 to %d characters; escapes are \\t \\n \\r \\0 \\\\ \\xHH\n", text,
-            SEPARATOR_BYTES);
+    (void)stele_cli_fail(produce->cli, STELE_CLI_USAGE,
+                         "-K %s must be 1 to %d characters; escapes are \\t \\n \\r \\0 \\\\ \\xHH", text,
+                         SEPARATOR_BYTES);
     return false;
 }
 
-static bool parse_option(struct produce *produce, const char *name, const char *value)
-{
-    if (strcmp(name, "-K") == 0)
-        return parse_separator(produce, value);
-    if (strcmp(name, "-l") == 0) {
-        produce->file = value;
-        return true;
-    }
-    if (strcmp(name, "--report") == 0) {
-        produce->report_file = value;
-        return true;
-    }
-    if (strcmp(name, "--compression") == 0) {
-        produce->codec = value;
-        if (strcmp(value, "uncompressed") != 0 && stele_codec_from_name(value) != STELE_CODEC_COUNT)
-            return true;
-        fprintf(stderr, "stele produce: --compression %s must be none, gzip, snappy, lz4 or zstd\n", value);
-        return false;
-    }
-    if (strcmp(name, "-p") == 0) {
-        if (stele_cli_number(value, 0, INT32_MAX, &produce->partition))
-            return true;
-        fprintf(stderr, "stele produce: -p %s must be the number of a partition\n", value);
-        return false;
-    }
-    fprintf(stderr, "stele produce: unexpected %s; see stele produce --help\n", name);
-    return false;
-}
-
-static bool parse(struct produce *produce, int argc, char **argv)
-{
-    for (int i = 1; i < argc; i++) {
-        if (argv[i][0] != '-' && produce->topic == NULL) {
-            produce->topic = argv[i];
-        } else if (argv[i][0] == '-' && i + 1 < argc) {
-            if (!parse_option(produce, argv[i], argv[i + 1]))
-                return false;
-            i++;
-        } else {
-            fprintf(stderr, "stele produce: unexpected %s; see stele produce --help\n", argv[i]);
-            return false;
-        }
-    }
-    if (produce->topic == NULL)
-        fprintf(stderr, "stele produce: a topic is missing; see stele produce --help\n");
-    return produce->topic != NULL;
-}
-
-static int run(struct produce *produce, const struct stele_cli *cli, int fd)
+static int send_lines_of(struct produce *produce, int fd)
 {
     /* Throughput counts here, not the time of one record; a batch stays below the default of message.max.bytes. Of a
      * long line the node is the judge: it names the topic's limit. */
@@ -277,11 +241,12 @@ static int run(struct produce *produce, const struct stele_cli *cli, int fd)
                                        {"max.request.size", "1073741824"},
                                        {NULL, NULL}};
     struct stele_result result;
-    produce->client = stele_cli_client(cli, "produce");
+    int status = STELE_CLI_DONE;
+    produce->client = stele_cli_client(produce->cli, &status);
     if (produce->client == NULL)
-        return STELE_CLI_FAILED;
+        return status;
     produce->producer = stele_producer_new(produce->client, produce->topic, settings, delivered, produce, &result);
-    int status = produce->producer == NULL ? stele_cli_report("produce", &result) : send_all(produce, fd);
+    status = produce->producer == NULL ? stele_cli_report(produce->cli, &result) : send_all(produce, fd);
     stele_producer_free(produce->producer);
     stele_client_free(produce->client);
     return status;
@@ -298,31 +263,101 @@ static bool open_report(struct produce *produce)
     return produce->report >= 0 && produce->report_text != NULL;
 }
 
-int stele_cmd_produce(const struct stele_cli *cli, int argc, char **argv)
+/* What -o json says at the end. */
+static void print_summary(const struct produce *produce, int *inout_status)
 {
-    struct produce produce = {.codec = "none", .partition = -1, .report = -1};
+    struct stele_document document;
+    stele_document_init(&document);
+    stele_document_text(&document, document.root, "topic", produce->topic);
+    stele_document_number(&document, document.root, "sent", (int64_t)produce->lines);
+    stele_document_number(&document, document.root, "acknowledged", (int64_t)produce->delivered);
+    stele_document_number(&document, document.root, "failed", (int64_t)produce->failed);
+    (void)stele_document_print(&document, produce->cli, inout_status);
+    stele_document_deinit(&document);
+}
+
+static int produce_file(struct produce *produce)
+{
+    struct stat about;
     int fd = STDIN_FILENO;
-    if (argc > 1 && strcmp(argv[1], "--help") == 0) {
-        fputs(usage, stdout);
-        return STELE_CLI_DONE;
-    }
-    if (!parse(&produce, argc, argv))
-        return STELE_CLI_USAGE;
-    if (produce.file != NULL && (fd = open(produce.file, O_RDONLY | O_CLOEXEC)) < 0) {
-        fprintf(stderr, "stele produce: %s: %s\n", produce.file, strerror(errno));
-        return STELE_CLI_FAILED;
-    }
-    int status = open_report(&produce) ? run(&produce, cli, fd) : STELE_CLI_FAILED;
-    if (produce.report_bytes > 0)
-        write_report(&produce);
-    if (produce.report >= 0 && close(produce.report) != 0) {
-        fprintf(stderr, "stele produce: %s: %s\n", produce.report_file, strerror(errno));
-        status = STELE_CLI_FAILED;
-    }
-    free(produce.report_text);
-    if (produce.file != NULL)
+    if (produce->file != NULL && (fd = open(produce->file, O_RDONLY | O_CLOEXEC)) < 0)
+        return stele_cli_fail(produce->cli, STELE_CLI_FAILED, "%s: %s", produce->file, strerror(errno));
+    produce->file_bytes = fstat(fd, &about) == 0 && S_ISREG(about.st_mode) ? about.st_size : -1;
+    if (!isatty(fd)) /* a person who types needs no count */
+        stele_progress_init(&produce->progress);
+    int status = open_report(produce) ? send_lines_of(produce, fd) : STELE_CLI_FAILED;
+    stele_progress_end(&produce->progress);
+    if (produce->report_bytes > 0)
+        write_report(produce);
+    if (produce->report >= 0 && close(produce->report) != 0)
+        status = stele_cli_fail(produce->cli, STELE_CLI_FAILED, "%s: %s", produce->report_file, strerror(errno));
+    if (produce->file != NULL)
         (void)close(fd);
-    if (produce.failed > 1)
-        fprintf(stderr, "stele produce: %llu records were not acknowledged\n", (unsigned long long)produce.failed);
+    if (produce->failed > 1)
+        fprintf(stderr, "stele produce: %llu records were not acknowledged\n", (unsigned long long)produce->failed);
+    print_summary(produce, &status);
     return status;
 }
+
+static const struct produce initial = {.codec = "none", .partition = -1, .report = -1};
+
+static int run(const struct stele_cli *cli, void *line)
+{
+    struct produce *produce = line;
+    produce->cli = cli;
+    produce->topic = produce->words.items[0];
+    if (produce->separator_text != NULL && !parse_separator(produce, produce->separator_text))
+        return STELE_CLI_USAGE;
+    int status = produce_file(produce);
+    free(produce->report_text);
+    return status;
+}
+
+static const struct stele_cli_option options[] = {
+    {.name = "-p",
+     .alias = "--partition",
+     .value = "PARTITION",
+     .kind = STELE_CLI_NUMBER,
+     .at = offsetof(struct produce, partition),
+     .max = INT32_MAX,
+     .help = "all to this partition; otherwise by key, or spread over all"},
+    {.name = "-K",
+     .alias = "--key-separator",
+     .value = "SEP",
+     .kind = STELE_CLI_TEXT,
+     .at = offsetof(struct produce, separator_text),
+     .help = "what stands before the first SEP of a line is the record's key; a line without SEP has none; \\t \\0 "
+             "\\xHH and so on as in C"},
+    {.name = "-l",
+     .alias = "--lines",
+     .value = "FILE",
+     .kind = STELE_CLI_TEXT,
+     .at = offsetof(struct produce, file),
+     .help = "read lines from FILE"},
+    {.name = "--compression",
+     .alias = "-z",
+     .value = "none|gzip|snappy|lz4|zstd",
+     .kind = STELE_CLI_CHOICE,
+     .at = offsetof(struct produce, codec),
+     .help = "how batches are packed (none)"},
+    {.name = "--report",
+     .value = "FILE",
+     .kind = STELE_CLI_TEXT,
+     .at = offsetof(struct produce, report_file),
+     .help = "write a line for each acknowledged record as soon as it is known: line-number partition offset"},
+    {.name = NULL},
+};
+
+const struct stele_cli_command stele_cmd_produce = {
+    .name = "produce",
+    .arguments = "TOPIC",
+    .words_min = 1,
+    .words_max = 1,
+    .summary = "send each line of a file, or of standard input, as a record",
+    .details = "The end of the line is not part of the record. Stops at the first record that is refused; fails when a "
+               "record was not acknowledged.",
+    .options = options,
+    .line_bytes = sizeof(struct produce),
+    .initial = &initial,
+    .run = run,
+};

@@ -1,85 +1,362 @@
+/* topic: create, list, describe, alter, delete. */
+#include "cli/document.h"
 #include "cli/options.h"
 
-#include <stdio.h>
 #include <string.h>
 
-enum { SETTINGS_MAX = 64 };
+enum { PARTITIONS_MAX = 100000 };
 
-static const char usage[] =
-    "usage: stele topic create NAME [-p PARTITIONS] [--config NAME=VALUE]...\n"
-    "       stele topic list\n\n"
-    "create makes a topic; without -p it gets num.partitions. docs/settings.md lists the settings of a topic.\n"
-    "list prints name, number of partitions and id of every topic, one a line, separated by tabs.\n";
+/* create and alter */
 
-struct create {
-    const char *name;
+struct change {
+    struct stele_cli_words words;
     int64_t partitions;
-    struct stele_setting settings[SETTINGS_MAX + 1];
-    int setting_count;
+    struct stele_cli_list settings, unset;
+    bool if_missing, is_check;
 };
 
-static bool parse_create(struct create *create, int argc, char **argv)
+static const struct change change_initial = {.partitions = -1};
+
+/* --config of a line; `pairs` is all zero. */
+static bool take_settings(const struct stele_cli *cli, const struct change *change, struct stele_cli_pairs *pairs)
 {
-    for (int i = 0; i < argc; i++) {
-        if (strcmp(argv[i], "-p") == 0 && i + 1 < argc) {
-            if (!stele_cli_number(argv[++i], 1, 100000, &create->partitions)) {
-                fprintf(stderr, "stele topic create: -p %s must be a number from 1 to 100000\n", argv[i]);
-                return false;
-            }
-        } else if (strcmp(argv[i], "--config") == 0 && i + 1 < argc) {
-            char *equals = strchr(argv[++i], '=');
-            if (equals == NULL || create->setting_count == SETTINGS_MAX) {
-                fprintf(stderr, "stele topic create: --config %s must be NAME=VALUE\n", argv[i]);
-                return false;
-            }
-            *equals = 0;
-            create->settings[create->setting_count++] = (struct stele_setting){.name = argv[i], .value = equals + 1};
-        } else if (argv[i][0] != '-' && create->name == NULL) {
-            create->name = argv[i];
-        } else {
-            fprintf(stderr, "stele topic create: unexpected %s\n%s", argv[i], usage);
-            return false;
-        }
+    const char *bad = "";
+    if (!stele_cli_pairs(&change->settings, pairs, &bad)) {
+        (void)stele_cli_fail(cli, STELE_CLI_USAGE, "--config %s: want NAME=VALUE", bad);
+        return false;
     }
-    if (create->name == NULL)
-        fprintf(stderr, "stele topic create: a name is missing\n%s", usage);
-    return create->name != NULL;
+    if (pairs->count + change->unset.count > STELE_CLI_LIST_MAX) {
+        (void)stele_cli_fail(cli, STELE_CLI_USAGE, "at most %d settings fit", STELE_CLI_LIST_MAX);
+        return false;
+    }
+    for (size_t i = 0; i < change->unset.count; i++)
+        pairs->settings[pairs->count++] = (struct stele_setting){.name = change->unset.items[i]};
+    return true;
 }
 
-static int create_topic(const struct stele_cli *cli, int argc, char **argv)
+static int run_create(const struct stele_cli *cli, void *line)
 {
-    struct create create = {.partitions = -1};
-    if (!parse_create(&create, argc, argv))
+    const struct change *change = line;
+    struct stele_cli_pairs pairs = {.count = 0};
+    struct stele_document document;
+    int status = STELE_CLI_DONE;
+    if (!take_settings(cli, change, &pairs))
         return STELE_CLI_USAGE;
-    struct stele_client *client = stele_cli_client(cli, "topic create");
+    struct stele_client *client = stele_cli_client(cli, &status);
     if (client == NULL)
-        return STELE_CLI_FAILED;
-    struct stele_result result = stele_topic_create(client, create.name, (int32_t)create.partitions, create.settings);
+        return status;
+    struct stele_result result =
+        stele_topic_create(client, change->words.items[0], (int32_t)change->partitions, pairs.settings);
     stele_client_free(client);
-    return stele_cli_report("topic create", &result);
+    bool was_there = change->if_missing && stele_cli_exit_of(result.code) == STELE_CLI_EXISTS;
+    status = was_there ? STELE_CLI_DONE : stele_cli_report(cli, &result);
+    if (status != STELE_CLI_DONE)
+        return status;
+    stele_document_init(&document);
+    stele_document_text(&document, document.root, "topic", change->words.items[0]);
+    stele_document_flag(&document, document.root, "created", !was_there);
+    (void)stele_document_print(&document, cli, &status);
+    stele_document_deinit(&document);
+    return status;
 }
 
-int stele_cmd_topic(const struct stele_cli *cli, int argc, char **argv)
+static const struct stele_cli_option create_options[] = {
+    {.name = "-p",
+     .alias = "--partitions",
+     .value = "PARTITIONS",
+     .kind = STELE_CLI_NUMBER,
+     .at = offsetof(struct change, partitions),
+     .min = 1,
+     .max = PARTITIONS_MAX,
+     .help = "how many (num.partitions of the cluster)"},
+    {.name = "--config",
+     .alias = "-c",
+     .value = "NAME=VALUE",
+     .kind = STELE_CLI_LIST,
+     .at = offsetof(struct change, settings),
+     .help = "a setting of the topic; docs/settings.md lists them"},
+    {.name = "--if-missing",
+     .kind = STELE_CLI_FLAG,
+     .at = offsetof(struct change, if_missing),
+     .help = "a topic that is there already is no failure"},
+    {.name = NULL},
+};
+
+const struct stele_cli_command stele_cmd_topic_create = {
+    .name = "topic create",
+    .arguments = "NAME",
+    .words_min = 1,
+    .words_max = 1,
+    .summary = "make a topic",
+    .options = create_options,
+    .line_bytes = sizeof(struct change),
+    .initial = &change_initial,
+    .run = run_create,
+};
+
+static int run_alter(const struct stele_cli *cli, void *line)
 {
-    if (argc > 1 && strcmp(argv[argc - 1], "--help") == 0) {
-        fputs(usage, stdout);
-        return STELE_CLI_DONE;
-    }
-    if (argc > 1 && strcmp(argv[1], "create") == 0)
-        return create_topic(cli, argc - 2, argv + 2);
-    if (argc != 2 || strcmp(argv[1], "list") != 0) {
-        fputs(usage, stderr);
+    const struct change *change = line;
+    const char *topic = change->words.items[0];
+    struct stele_cli_pairs pairs = {.count = 0};
+    struct stele_document document;
+    struct stele_result result = {.code = 0};
+    int status = STELE_CLI_DONE;
+    if (!take_settings(cli, change, &pairs))
         return STELE_CLI_USAGE;
-    }
-    struct stele_client *client = stele_cli_client(cli, "topic list");
+    if (pairs.count == 0 && change->partitions < 0)
+        return stele_cli_fail(cli, STELE_CLI_USAGE, "nothing to change: -p, --config or --unset is missing");
+    if (change->is_check && change->partitions >= 0)
+        return stele_cli_fail(cli, STELE_CLI_USAGE, "--check is for settings; -p cannot be tried");
+    struct stele_client *client = stele_cli_client(cli, &status);
     if (client == NULL)
-        return STELE_CLI_FAILED;
+        return status;
+    if (pairs.count > 0)
+        result = stele_config_alter(client, STELE_CONFIG_TOPIC, topic, pairs.settings, change->is_check);
+    if (result.code == 0 && change->partitions >= 0)
+        result = stele_topic_grow(client, topic, (int32_t)change->partitions);
+    stele_client_free(client);
+    status = stele_cli_report(cli, &result);
+    if (status != STELE_CLI_DONE)
+        return status;
+    stele_document_init(&document);
+    stele_document_text(&document, document.root, "topic", topic);
+    stele_document_flag(&document, document.root, "altered", !change->is_check);
+    (void)stele_document_print(&document, cli, &status);
+    stele_document_deinit(&document);
+    return status;
+}
+
+static const struct stele_cli_option alter_options[] = {
+    {.name = "-p",
+     .alias = "--partitions",
+     .value = "PARTITIONS",
+     .kind = STELE_CLI_NUMBER,
+     .at = offsetof(struct change, partitions),
+     .min = 1,
+     .max = PARTITIONS_MAX,
+     .help = "add partitions until there are so many; keys go elsewhere from then on, and there is no way back"},
+    {.name = "--config",
+     .alias = "-c",
+     .value = "NAME=VALUE",
+     .kind = STELE_CLI_LIST,
+     .at = offsetof(struct change, settings),
+     .help = "a setting of the topic; docs/settings.md lists them"},
+    {.name = "--unset",
+     .value = "NAME",
+     .kind = STELE_CLI_LIST,
+     .at = offsetof(struct change, unset),
+     .help = "take a setting back to what the cluster says"},
+    {.name = "--check",
+     .kind = STELE_CLI_FLAG,
+     .at = offsetof(struct change, is_check),
+     .help = "only say whether the settings would be taken"},
+    {.name = NULL},
+};
+
+const struct stele_cli_command stele_cmd_topic_alter = {
+    .name = "topic alter",
+    .arguments = "TOPIC",
+    .words_min = 1,
+    .words_max = 1,
+    .summary = "change settings or the number of partitions of a topic",
+    .details = "Settings change first, all of them or none; then partitions are added.",
+    .options = alter_options,
+    .line_bytes = sizeof(struct change),
+    .initial = &change_initial,
+    .run = run_alter,
+};
+
+/* list and describe */
+
+struct names {
+    struct stele_cli_words words;
+    bool if_there;
+};
+
+static int run_list(const struct stele_cli *cli, void *line)
+{
+    static const struct stele_view_column columns[] = {{"name", "TOPIC", STELE_VIEW_TEXT},
+                                                       {"partitions", "PARTITIONS", STELE_VIEW_COUNT},
+                                                       {"id", "ID", STELE_VIEW_TEXT},
+                                                       {NULL, NULL, STELE_VIEW_TEXT}};
     struct stele_topics *topics = NULL;
+    struct stele_document document;
+    int status = STELE_CLI_DONE;
+    (void)line;
+    struct stele_client *client = stele_cli_client(cli, &status);
+    if (client == NULL)
+        return status;
     struct stele_result result = stele_topic_list(client, &topics);
-    for (size_t i = 0; result.code == 0 && i < topics->topic_count; i++)
-        printf("%s\t%d\t%s\n", topics->topics[i]->name, topics->topics[i]->partition_count,
-               topics->topics[i]->topic_id);
+    status = stele_cli_report(cli, &result);
+    stele_document_init(&document);
+    cJSON *list = stele_document_list(&document, document.root, "topics");
+    for (size_t i = 0; status == STELE_CLI_DONE && i < topics->topic_count; i++) {
+        const struct stele_topic_info *topic = topics->topics[i];
+        cJSON *row = stele_document_row(&document, list);
+        stele_document_text(&document, row, "name", topic->name);
+        stele_document_number(&document, row, "partitions", topic->partition_count);
+        stele_document_text(&document, row, "id", topic->topic_id);
+        stele_document_flag(&document, row, "internal", topic->is_internal);
+    }
     stele_topics_free(topics);
     stele_client_free(client);
-    return stele_cli_report("topic list", &result);
+    if (status == STELE_CLI_DONE && !stele_document_print(&document, cli, &status))
+        stele_view_table(stdout, list, columns, cli->is_exact);
+    stele_document_deinit(&document);
+    return status;
 }
+
+const struct stele_cli_command stele_cmd_topic_list = {
+    .name = "topic list",
+    .arguments = "",
+    .summary = "list the topics",
+    .line_bytes = sizeof(struct names),
+    .run = run_list,
+};
+
+static void add_partition(struct stele_document *document, cJSON *list,
+                          const struct stele_partition_description *partition)
+{
+    cJSON *row = stele_document_row(document, list);
+    stele_document_number(document, row, "partition", partition->partition);
+    stele_document_known(document, row, "leader", partition->leader_id);
+    stele_document_known(document, row, "leader_epoch", partition->leader_epoch);
+    stele_document_known(document, row, "partition_epoch", partition->partition_epoch);
+    stele_document_numbers(document, row, "replicas", partition->replicas, partition->replica_count);
+    stele_document_numbers(document, row, "isr", partition->isr, partition->isr_count);
+    stele_document_numbers(document, row, "elr", partition->elr, partition->elr_count);
+    stele_document_text(document, row, "error", partition->code == 0 ? NULL : partition->text);
+}
+
+/* A topic with its partitions and its own settings. */
+static void add_topic(struct stele_document *document, cJSON *list, const struct stele_topic_description *topic)
+{
+    cJSON *row = stele_document_row(document, list);
+    stele_document_text(document, row, "name", topic->name);
+    stele_document_text(document, row, "id", topic->topic_id);
+    stele_document_flag(document, row, "internal", topic->is_internal);
+    cJSON *settings = stele_document_list(document, row, "settings");
+    for (size_t i = 0; i < topic->setting_count; i++) {
+        cJSON *setting = stele_document_row(document, settings);
+        stele_document_text(document, setting, "name", topic->settings[i].name);
+        stele_document_text(document, setting, "value", topic->settings[i].value);
+    }
+    cJSON *partitions = stele_document_list(document, row, "partitions");
+    for (size_t i = 0; i < topic->partition_count; i++)
+        add_partition(document, partitions, topic->partitions[i]);
+}
+
+static void view_topics(const struct stele_cli *cli, const cJSON *list)
+{
+    static const struct stele_view_column fields[] = {
+        {"name", "topic", STELE_VIEW_TEXT}, {"id", "id", STELE_VIEW_TEXT}, {NULL, NULL, STELE_VIEW_TEXT}};
+    static const struct stele_view_column setting_columns[] = {
+        {"name", "SETTING", STELE_VIEW_TEXT}, {"value", "VALUE", STELE_VIEW_TEXT}, {NULL, NULL, STELE_VIEW_TEXT}};
+    static const struct stele_view_column columns[] = {
+        {"partition", "PARTITION", STELE_VIEW_COUNT}, {"leader", "LEADER", STELE_VIEW_COUNT},
+        {"leader_epoch", "EPOCH", STELE_VIEW_COUNT},  {"replicas", "REPLICAS", STELE_VIEW_TEXT},
+        {"isr", "IN SYNC", STELE_VIEW_TEXT},          {"elr", "MAY LEAD TOO", STELE_VIEW_TEXT},
+        {"error", "ERROR", STELE_VIEW_TEXT},          {NULL, NULL, STELE_VIEW_TEXT}};
+    const cJSON *topic;
+    cJSON_ArrayForEach(topic, list)
+    {
+        const cJSON *settings = cJSON_GetObjectItemCaseSensitive(topic, "settings");
+        if (topic->prev != NULL && topic != list->child)
+            puts("");
+        stele_view_fields(stdout, topic, fields, cli->is_exact);
+        if (cJSON_GetArraySize(settings) > 0)
+            puts("");
+        stele_view_table(stdout, settings, setting_columns, cli->is_exact);
+        puts("");
+        stele_view_table(stdout, cJSON_GetObjectItemCaseSensitive(topic, "partitions"), columns, cli->is_exact);
+    }
+}
+
+static int run_describe(const struct stele_cli *cli, void *line)
+{
+    const struct names *names = line;
+    const char *wanted[STELE_CLI_LIST_MAX + 1] = {NULL};
+    struct stele_topic_descriptions *topics = NULL;
+    struct stele_document document;
+    int status = STELE_CLI_DONE;
+    for (int i = 0; i < names->words.count; i++)
+        wanted[i] = names->words.items[i];
+    struct stele_client *client = stele_cli_client(cli, &status);
+    if (client == NULL)
+        return status;
+    struct stele_result result = stele_topic_describe(client, names->words.count == 0 ? NULL : wanted, &topics);
+    int called = status = stele_cli_report(cli, &result);
+    stele_document_init(&document);
+    cJSON *list = stele_document_list(&document, document.root, "topics");
+    for (size_t i = 0; called == STELE_CLI_DONE && i < topics->topic_count; i++) {
+        const struct stele_topic_description *topic = topics->topics[i];
+        if (topic->code == 0)
+            add_topic(&document, list, topic);
+        else
+            status = stele_cli_fail(cli, stele_cli_exit_of(topic->code), "%s: %s", topic->name, topic->text);
+    }
+    stele_topic_descriptions_free(topics);
+    stele_client_free(client);
+    if (called == STELE_CLI_DONE && !stele_document_print(&document, cli, &status))
+        view_topics(cli, list);
+    stele_document_deinit(&document);
+    return status;
+}
+
+const struct stele_cli_command stele_cmd_topic_describe = {
+    .name = "topic describe",
+    .arguments = "[TOPIC...]",
+    .words_max = STELE_CLI_LIST_MAX,
+    .summary = "show partitions, replicas and own settings of topics",
+    .details = "Without TOPIC, every one. 'stele config describe --topic TOPIC' shows the settings that are not the "
+               "topic's own too, 'stele log explain TOPIC' what lies on disk.",
+    .line_bytes = sizeof(struct names),
+    .run = run_describe,
+};
+
+/* delete */
+
+static int run_delete(const struct stele_cli *cli, void *line)
+{
+    const struct names *names = line;
+    struct stele_document document;
+    int status = STELE_CLI_DONE;
+    struct stele_client *client = stele_cli_client(cli, &status);
+    if (client == NULL)
+        return status;
+    stele_document_init(&document);
+    cJSON *list = stele_document_list(&document, document.root, "topics");
+    for (int i = 0; i < names->words.count; i++) {
+        struct stele_result result = stele_topic_delete(client, names->words.items[i]);
+        bool was_gone = names->if_there && stele_cli_exit_of(result.code) == STELE_CLI_MISSING;
+        int one = was_gone ? STELE_CLI_DONE : stele_cli_report(cli, &result);
+        cJSON *row = stele_document_row(&document, list);
+        stele_document_text(&document, row, "name", names->words.items[i]);
+        stele_document_flag(&document, row, "deleted", result.code == 0);
+        status = one != STELE_CLI_DONE ? one : status;
+    }
+    stele_client_free(client);
+    (void)stele_document_print(&document, cli, &status);
+    stele_document_deinit(&document);
+    return status;
+}
+
+static const struct stele_cli_option delete_options[] = {
+    {.name = "--if-there",
+     .kind = STELE_CLI_FLAG,
+     .at = offsetof(struct names, if_there),
+     .help = "a topic that is not there is no failure"},
+    {.name = NULL},
+};
+
+const struct stele_cli_command stele_cmd_topic_delete = {
+    .name = "topic delete",
+    .arguments = "TOPIC...",
+    .words_min = 1,
+    .words_max = STELE_CLI_LIST_MAX,
+    .summary = "delete topics with all their records, for good",
+    .options = delete_options,
+    .line_bytes = sizeof(struct names),
+    .run = run_delete,
+};

@@ -1,12 +1,15 @@
 #include "cli/options.h"
 
+#include "base/err.h"
+
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-struct stele_client *stele_cli_client(const struct stele_cli *cli, const char *command)
+struct stele_client *stele_cli_client(const struct stele_cli *cli, int *out_status)
 {
     struct stele_result result;
     /* A person waits: less patience than the library's half minute. */
@@ -14,16 +17,54 @@ struct stele_client *stele_cli_client(const struct stele_cli *cli, const char *c
         {"client.id", "stele"}, {"request.timeout.ms", "10000"}, {NULL, NULL}};
     struct stele_client *client = stele_client_new(cli->bootstrap, settings, &result);
     if (client == NULL)
-        (void)stele_cli_report(command, &result);
+        *out_status = stele_cli_report(cli, &result);
     return client;
 }
 
-int stele_cli_report(const char *command, const struct stele_result *result)
+int stele_cli_exit_of(int code)
 {
-    if (result->code == 0)
+    switch (code) {
+    case 0:
         return STELE_CLI_DONE;
-    fprintf(stderr, "stele %s: %s\n", command, result->text);
-    return STELE_CLI_FAILED;
+    case STELE_UNKNOWN_TOPIC_OR_PARTITION:
+    case STELE_UNKNOWN_TOPIC_ID:
+    case STELE_NOT_FOUND:
+        return STELE_CLI_MISSING;
+    case STELE_TOPIC_ALREADY_EXISTS:
+    case STELE_EXISTS:
+        return STELE_CLI_EXISTS;
+    case STELE_REQUEST_TIMED_OUT:
+    case STELE_UNREACHABLE:
+    case STELE_CLOSED:
+        return STELE_CLI_UNREACHABLE;
+    default:
+        return STELE_CLI_FAILED;
+    }
+}
+
+int stele_cli_report(const struct stele_cli *cli, const struct stele_result *result)
+{
+    if (result->code != 0)
+        fprintf(stderr, "stele %s: %s\n", cli->command->name, result->text);
+    return stele_cli_exit_of(result->code);
+}
+
+int stele_cli_fail(const struct stele_cli *cli, int status, const char *format, ...)
+{
+    va_list arguments;
+    fprintf(stderr, "stele %s: ", cli->command->name);
+    va_start(arguments, format);
+    (void)vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fputs(status == STELE_CLI_USAGE ? "; see stele " : "\n", stderr);
+    if (status == STELE_CLI_USAGE)
+        fprintf(stderr, "%s --help\n", cli->command->name);
+    return status;
+}
+
+bool stele_cli_is_json(const struct stele_cli *cli)
+{
+    return strcmp(cli->output, "json") == 0;
 }
 
 bool stele_cli_number(const char *text, int64_t min, int64_t max, int64_t *out_number)
@@ -93,13 +134,11 @@ static bool take_clock(const char **inout_at, struct tm *parts, int *out_ms)
     return digits > 0;
 }
 
-static bool parse_time(const char *text, int64_t *out_ms)
+static bool parse_date(const char *text, int64_t *out_ms)
 {
     struct tm parts;
     int year = 0, month = 0, day = 0, ms = 0, zone_minutes = 0;
     memset(&parts, 0, sizeof(parts));
-    if (text[0] == '@')
-        return stele_cli_number(text + 1, 0, INT64_MAX, out_ms);
     if (!take_number(&text, 4, 9999, &year) || !take_character(&text, '-') || !take_number(&text, 2, 12, &month) ||
         !take_character(&text, '-') || !take_number(&text, 2, 31, &day) || month == 0 || day == 0)
         return false;
@@ -115,18 +154,93 @@ static bool parse_time(const char *text, int64_t *out_ms)
     return parts.tm_mday == day; /* not the 31st of a month of 30 days */
 }
 
-bool stele_cli_place(const char *text, struct stele_cli_place *out_place)
+bool stele_cli_span(const char *text, int64_t *out_ms)
 {
-    struct stele_cli_place place = {.is_offset = false};
+    static const struct {
+        const char *unit;
+        int64_t ms;
+    } units[] = {{"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}, {"d", 86400000}, {"w", 604800000}};
+    int64_t ms = 0;
+    do {
+        size_t digits = strspn(text, "0123456789"), letters = strspn(text + digits, "mshdw"), unit = 0;
+        char number[20];
+        int64_t value = 0, addend = 0;
+        if (digits == 0 || digits >= sizeof(number))
+            return false;
+        memcpy(number, text, digits);
+        number[digits] = 0;
+        while (unit < STELE_ARRAY_LEN(units) &&
+               (strlen(units[unit].unit) != letters || memcmp(units[unit].unit, text + digits, letters) != 0))
+            unit++;
+        if (unit == STELE_ARRAY_LEN(units) || !stele_cli_number(number, 0, INT64_MAX, &value) ||
+            __builtin_mul_overflow(value, units[unit].ms, &addend) || __builtin_add_overflow(ms, addend, &ms))
+            return false;
+        text += digits + letters;
+    } while (*text != 0);
+    *out_ms = ms;
+    return true;
+}
+
+bool stele_cli_time(const char *text, int64_t now_ms, int64_t *out_ms)
+{
+    int64_t ms = now_ms;
+    bool is_good = true;
     if (strcmp(text, "beginning") == 0)
-        place.value = STELE_OFFSET_EARLIEST;
+        ms = STELE_OFFSET_EARLIEST;
     else if (strcmp(text, "end") == 0)
-        place.value = STELE_OFFSET_LATEST;
-    else if (stele_cli_number(text, 0, INT64_MAX, &place.value))
-        place.is_offset = true;
-    else if (!parse_time(text, &place.value))
+        ms = STELE_OFFSET_LATEST;
+    else if (text[0] == '@')
+        is_good = stele_cli_number(text + 1, 0, INT64_MAX, &ms);
+    else if (text[0] == '-') {
+        is_good = stele_cli_span(text + 1, &ms);
+        ms = ms > now_ms ? 0 : now_ms - ms;
+    } else if (strcmp(text, "now") != 0)
+        is_good = parse_date(text, &ms);
+    if (is_good)
+        *out_ms = ms;
+    return is_good;
+}
+
+bool stele_cli_place(const char *text, int64_t now_ms, struct stele_cli_place *out_place)
+{
+    struct stele_cli_place place = {.is_there = true};
+    place.is_offset = stele_cli_number(text, 0, INT64_MAX, &place.value) && text[0] != '+' && text[0] != ' ';
+    if (!place.is_offset && !stele_cli_time(text, now_ms, &place.value))
         return false;
     *out_place = place;
+    return true;
+}
+
+bool stele_cli_partition(const char *text, struct stele_cli_partition *out_partition)
+{
+    const char *slash = strrchr(text, '/');
+    size_t bytes = slash == NULL ? strlen(text) : (size_t)(slash - text);
+    int64_t number = -1;
+    if (bytes == 0 || bytes >= sizeof(out_partition->topic))
+        return false;
+    if (slash != NULL && !stele_cli_number(slash + 1, 0, INT32_MAX, &number))
+        return false;
+    memcpy(out_partition->topic, text, bytes);
+    out_partition->topic[bytes] = 0;
+    out_partition->partition = (int32_t)number;
+    return true;
+}
+
+bool stele_cli_pairs(const struct stele_cli_list *list, struct stele_cli_pairs *out_pairs, const char **out_bad)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        const char *equals = strchr(list->items[i], '=');
+        size_t name_bytes = equals == NULL ? 0 : (size_t)(equals - list->items[i]);
+        *out_bad = list->items[i];
+        if (name_bytes == 0 || name_bytes + 1 > sizeof(out_pairs->names) - at)
+            return false;
+        memcpy(out_pairs->names + at, list->items[i], name_bytes);
+        out_pairs->names[at + name_bytes] = 0;
+        out_pairs->settings[out_pairs->count++] =
+            (struct stele_setting){.name = out_pairs->names + at, .value = equals + 1};
+        at += name_bytes + 1;
+    }
     return true;
 }
 

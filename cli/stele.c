@@ -1,63 +1,93 @@
-/* stele, the command line: options before the command, then one row of the table. */
-#include "cli/cmd.h"
+/* stele, the command line: finds the row of the command, parses its line, runs it. */
+#include "cli/complete.h"
+#include "cli/help.h"
+#include "cli/line.h"
+#include "cli/options.h"
 
-#include "base/types.h"
+#include "host/clock.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct command {
-    const char *name;
-    int (*run)(const struct stele_cli *cli, int argc, char **argv);
-    const char *summary;
-};
-
-static const struct command commands[] = {
-    {"topic", stele_cmd_topic, "create and list topics"},
-    {"produce", stele_cmd_produce, "send lines as records"},
-    {"consume", stele_cmd_consume, "print records"},
-    {"dump", stele_cmd_dump, "print or verify the files of a log"},
-    {NULL, NULL, NULL}, /* ends the table */
-};
-
-static void print_usage(FILE *out)
+static int run(struct stele_cli *cli, int argc, char **argv)
 {
-    fprintf(out, "usage: stele [-b HOST:PORT[,HOST:PORT...]] COMMAND [ARGUMENTS]\n\ncommands:\n");
-    for (const struct command *command = commands; command->name != NULL; command++)
-        fprintf(out, "  %-10s %s\n", command->name, command->summary);
-    fprintf(out, "\nSTELE_BOOTSTRAP names the nodes when -b does not; the default is 127.0.0.1:7835.\n"
-                 "Exit codes: 0 done, 1 failed, 2 wrong usage.\n");
+    void *line = calloc(1, cli->command->line_bytes);
+    int status = STELE_CLI_USAGE;
+    if (line == NULL)
+        return stele_cli_fail(cli, STELE_CLI_FAILED, "out of memory");
+    if (cli->command->initial != NULL)
+        memcpy(line, cli->command->initial, cli->command->line_bytes);
+    if (stele_cli_parse(cli, argc, argv, stele_clock_wall_ms(), line)) {
+        if (cli->wants_help) {
+            stele_help_command(stdout, cli->command);
+            status = STELE_CLI_DONE;
+        } else
+            status = cli->command->run(cli, line);
+    }
+    free(line);
+    if (fflush(stdout) != 0 && status == STELE_CLI_DONE) {
+        perror("stele: standard output");
+        status = STELE_CLI_FAILED;
+    }
+    return status;
+}
+
+/* No command of that name. */
+static int refuse(int argc, char **argv, int words)
+{
+    char name[256];
+    if (words == 1 && argc == 1) {
+        stele_help_family(stderr, argv[0]);
+        return STELE_CLI_USAGE;
+    }
+    if (words == 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
+        stele_help_family(stdout, argv[0]);
+        return STELE_CLI_DONE;
+    }
+    (void)snprintf(name, sizeof(name), "%s%s%s", argv[0], words == 1 ? " " : "", words == 1 ? argv[1] : "");
+    const char *nearest = stele_cli_nearest_command(name);
+    if (nearest[0] == 0 && argc > 1) { /* a family that is misspelt */
+        (void)snprintf(name, sizeof(name), "%s %s", argv[0], argv[1]);
+        nearest = stele_cli_nearest_command(name);
+    }
+    fprintf(stderr, "stele: there is no command %s;%s%s%s see stele%s%s --help\n", name,
+            nearest[0] == 0 ? "" : " the nearest is '", nearest, nearest[0] == 0 ? "" : "';", words == 1 ? " " : "",
+            words == 1 ? argv[0] : "");
+    return STELE_CLI_USAGE;
+}
+
+/* What stands alone on the line and is for the build and the shells. */
+static int run_special(int argc, char **argv)
+{
+    if (strcmp(argv[1], "--version") == 0)
+        printf("stele %s\n", STELE_VERSION);
+    else if (strcmp(argv[1], "--manual") == 0)
+        stele_help_manual(stdout);
+    else if (strcmp(argv[1], "--complete") == 0)
+        stele_complete(argc - 2, argv + 2);
+    else
+        return -1;
+    return fflush(stdout) == 0 ? STELE_CLI_DONE : STELE_CLI_FAILED;
 }
 
 int main(int argc, char **argv)
 {
     const char *from_environment = getenv("STELE_BOOTSTRAP");
-    struct stele_cli cli = {.bootstrap = from_environment != NULL ? from_environment : "127.0.0.1:7835"};
-    int at = 1;
-
-    for (; at < argc && argv[at][0] == '-'; at++) {
-        if (strcmp(argv[at], "-b") == 0 && at + 1 < argc) {
-            cli.bootstrap = argv[++at];
-        } else if (strcmp(argv[at], "--help") == 0 || strcmp(argv[at], "-h") == 0) {
-            print_usage(stdout);
-            return STELE_CLI_DONE;
-        } else if (strcmp(argv[at], "--version") == 0) {
-            printf("stele %s\n", STELE_VERSION);
-            return STELE_CLI_DONE;
-        } else {
-            fprintf(stderr, "stele: unknown option %s; see stele --help\n", argv[at]);
-            return STELE_CLI_USAGE;
-        }
-    }
-    if (at == argc) {
-        print_usage(stderr);
+    struct stele_cli cli = {.bootstrap = from_environment != NULL ? from_environment : "127.0.0.1:7835",
+                            .output = "table"};
+    int special = argc < 2 ? -1 : run_special(argc, argv), words = 0;
+    if (special >= 0)
+        return special;
+    int first = stele_cli_parse_common(&cli, argc - 1, argv + 1) + 1;
+    if (first == 0)
         return STELE_CLI_USAGE;
+    if (first == argc) {
+        stele_help_all(cli.wants_help ? stdout : stderr);
+        return cli.wants_help ? STELE_CLI_DONE : STELE_CLI_USAGE;
     }
-    for (const struct command *command = commands; command->name != NULL; command++) {
-        if (strcmp(argv[at], command->name) == 0)
-            return command->run(&cli, argc - at, argv + at);
-    }
-    fprintf(stderr, "stele: unknown command %s; see stele --help\n", argv[at]);
-    return STELE_CLI_USAGE;
+    cli.command = stele_cli_find(argc - first, argv + first, &words);
+    if (cli.command == NULL)
+        return refuse(argc - first, argv + first, words);
+    return run(&cli, argc - first - words, argv + first + words);
 }

@@ -40,7 +40,7 @@ refused "nearest is 'retention.ms'" "$bin/stele" topic create t --config retenti
 "$bin/stele" topic create greetings -p 3
 refused "exists already" "$bin/stele" topic create greetings
 printf 'fr:salut\nde:hallo\nfr:bonjour\n' | "$bin/stele" produce greetings -K : --report "$work/report"
-[ "$("$bin/stele" topic list | cut -f1,2)" = $'greetings\t3' ] || die "topic list"
+"$bin/stele" topic list | grep -qE '^greetings +3 ' || die "topic list"
 [ "$("$bin/stele" consume greetings --from beginning --to end -f '%k says %s\n' | sort | tr '\n' ,)" = "de says hallo,fr says bonjour,fr says salut," ] || die "consume"
 [ "$("$bin/stele" consume greetings --from beginning --to end -f '%k %s\n' | grep '^fr' | tr '\n' ,)" = "fr salut,fr bonjour," ] || die "order of one key"
 [ "$(wc -l <"$work/report")" = 3 ] || die "report"
