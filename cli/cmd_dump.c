@@ -7,6 +7,7 @@
 #include "host/loop.h"
 #include "host/vfs_posix.h"
 #include "proto/record_batch.h"
+#include "storage/checkpoint.h"
 #include "storage/producer_state.h"
 #include "storage/scan.h"
 #include "storage/segment.h"
@@ -353,9 +354,11 @@ static void dump_file(struct dump *dump, const char *path)
     uint8_t *bytes = NULL;
     size_t count = 0;
     name = name == NULL ? path : name + 1;
-    if (!stele_segment_name_parse(name, &base_offset, &suffix)) {
+    bool is_checkpoint = stele_metadata_snapshot_name_is(name);
+    if (!is_checkpoint && !stele_segment_name_parse(name, &base_offset, &suffix)) {
         fprintf(stderr,
-                "stele dump: %s: want a file named by its offset: .log, .index, .timeindex, .txnindex, .snapshot\n",
+                "stele dump: %s: want a file named by its offset: .log, .index, .timeindex, .txnindex, .snapshot, "
+                ".checkpoint\n",
                 path);
         dump->status = STELE_CLI_FAILED;
         return;
@@ -368,7 +371,9 @@ static void dump_file(struct dump *dump, const char *path)
     }
     if (!dump->is_json)
         printf("Dumping %s\n", path);
-    if (has_suffix(path, ".log")) {
+    if (is_checkpoint) {
+        dump_log(dump, path, bytes, count);
+    } else if (has_suffix(path, ".log")) {
         if (!dump->is_json)
             printf("Log starting offset: %lld\n", (long long)base_offset);
         dump_log(dump, path, bytes, count);

@@ -31,6 +31,11 @@ static void log_failed(struct stele_metadata_log *mlog, enum stele_err err)
     stele_controller_fatal(control, err, "the metadata log " STELE_METADATA_TOPIC_NAME "-0 failed");
 }
 
+static void log_idle(struct stele_metadata_log *mlog)
+{
+    stele_controller_check_stopped(STELE_CONTAINER_OF(mlog, struct stele_controller, mlog));
+}
+
 void stele_controller_init(struct stele_controller *control, struct stele_node *node)
 {
     *control = (struct stele_controller){.node = node, .shard = &node->shards[STELE_SHARD_CONTROL]};
@@ -41,6 +46,9 @@ void stele_controller_init(struct stele_controller *control, struct stele_node *
     stele_metadata_log_init(&control->mlog, control->shard);
     control->mlog.failed = log_failed;
     stele_controller_init_settings(control);
+    control->mlog.idle = log_idle;
+    control->mlog.snapshot_bytes_max =
+        stele_settings_int(node->settings, "metadata.log.max.record.bytes.between.snapshots");
 }
 
 void stele_controller_places_free(struct stele_controller *control, struct stele_place *places, int count)

@@ -58,6 +58,7 @@ struct stele_controller {
     enum stele_err job_err;
     struct stele_error error;
     struct stele_log *opened; /* the metadata log, until attached */
+    struct stele_metadata_begin begin;
     struct stele_recovery_report report;
     struct stele_metadata_change format;
     struct stele_metadata_record format_record;

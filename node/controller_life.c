@@ -143,7 +143,7 @@ static void open_done(struct stele_job *job)
         start_failed(control, control->job_err);
         return;
     }
-    stele_metadata_log_attach(&control->mlog, control->opened);
+    stele_metadata_log_attach(&control->mlog, control->opened, &control->begin);
     control->opened = NULL;
     if (control->mlog.image.cluster_id == NULL)
         format(control);
@@ -180,7 +180,8 @@ static enum stele_err open_metadata(struct stele_controller *control)
     if (err == STELE_OK)
         err = stele_log_open(&open, &control->opened, &control->report, &control->error);
     if (err == STELE_OK)
-        err = stele_metadata_log_replay(control->opened, control->shard->env, &control->mlog.image, &control->error);
+        err = stele_metadata_log_replay(control->opened, control->shard->env, &control->mlog.image, &control->begin,
+                                        &control->error);
     /* What a kill left in the page cache is committed by being synced now. */
     if (err == STELE_OK && stele_log_recovery_point(control->opened) < stele_log_end_offset(control->opened))
         err = stele_log_flush(control->opened);
@@ -256,7 +257,8 @@ static void shard_stopped(struct stele_shard *shard)
 void stele_controller_check_stopped(struct stele_controller *control)
 {
     if (control->state != STELE_CONTROLLER_STOPPING || control->stopping_shards > 0 || control->round != NULL ||
-        control->is_measuring || control->deleting_count > 0 || control->mlog.is_busy || control->is_closing)
+        control->is_measuring || control->deleting_count > 0 || !stele_metadata_log_is_idle(&control->mlog) ||
+        control->is_closing)
         return;
     control->is_closing = true;
     if (stele_log_close(control->mlog.log) != STELE_OK)

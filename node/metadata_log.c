@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { REPLAY_BYTES_MAX = 64 << 20, RECORD_ARENA_BYTES_MAX = 64 << 20 };
+enum { RECORD_ARENA_BYTES_MAX = 64 << 20 };
 
 struct stele_uuid stele_metadata_topic_id(void)
 {
@@ -19,6 +19,7 @@ void stele_metadata_log_config(struct stele_log_config *out_config)
     out_config->retention_bytes = -1;
     out_config->cleanup_delete = false;
     out_config->max_message_bytes = INT32_MAX; /* a topic of many partitions is one batch */
+    out_config->file_delete_delay_ms = 0;      /* nobody reads what a snapshot stands for */
 }
 
 void stele_metadata_log_init(struct stele_metadata_log *mlog, struct stele_shard *shard)
@@ -35,128 +36,11 @@ void stele_metadata_log_deinit(struct stele_metadata_log *mlog)
     if (mlog->flush != NULL)
         stele_log_flush_end(mlog->log, mlog->flush, STELE_CANCELLED);
     mlog->flush = NULL;
+    stele_metadata_snapshot_free(&mlog->snapshot);
+    stele_mem_free(mlog->shard->env->mem, mlog->unlink_bases);
     stele_log_free(mlog->log);
     mlog->log = NULL;
     stele_image_deinit(&mlog->image);
-}
-
-/* Replay. */
-
-struct replaying {
-    struct stele_log *log;
-    struct stele_env *env;
-    struct stele_image *image;
-    struct stele_arena arena;
-    struct stele_error *error;
-    int64_t offset;
-};
-
-static enum stele_err replay_fail(struct replaying *replaying, enum stele_err err, const char *what)
-{
-    return stele_error_set(replaying->error, err, "%s: offset %lld: %s", stele_log_dir(replaying->log),
-                           (long long)replaying->offset, what);
-}
-
-static enum stele_err replay_record(struct replaying *replaying, const struct stele_record *in)
-{
-    struct stele_metadata_record record;
-    enum stele_err err = stele_metadata_record_decode(&replaying->arena, in->value, (size_t)in->value_bytes, &record);
-    if (replaying->image->cluster_id == NULL && (err != STELE_OK || record.kind != STELE_METADATA_FORMAT))
-        return replay_fail(replaying, STELE_FOREIGN,
-                           "the log does not begin with a FORMAT record of stele: it is another program's; choose "
-                           "another directory");
-    if (err == STELE_OK && record.kind == STELE_METADATA_FORMAT && record.u.format.level > STELE_METADATA_LEVEL)
-        err = STELE_UNSUPPORTED_VERSION;
-    if (err == STELE_OK)
-        err = stele_image_apply(replaying->image, &record, in->timestamp);
-    if (err == STELE_UNSUPPORTED_VERSION)
-        return replay_fail(replaying, err, "a record of a newer version of steled: start that version");
-    if (err == STELE_MALFORMED || err == STELE_CORRUPT)
-        return replay_fail(replaying, STELE_CORRUPT,
-                           "a record makes no sense after those before it: restore the directory from a copy");
-    return err;
-}
-
-static enum stele_err replay_batch(struct replaying *replaying, const uint8_t *batch, size_t count)
-{
-    struct stele_batch_header header;
-    struct stele_record_walker walker;
-    struct stele_record record;
-    enum stele_err err = stele_batch_check(batch, count, &header);
-    if (err == STELE_OK)
-        err = stele_record_walker_init(&walker, replaying->env->mem, batch, count, REPLAY_BYTES_MAX);
-    if (err != STELE_OK)
-        return err == STELE_NO_MEMORY
-                   ? err
-                   : replay_fail(replaying, STELE_CORRUPT, "a damaged batch: restore the directory from a copy");
-    bool is_control = (header.attributes & STELE_BATCH_CONTROL) != 0;
-    while ((err = stele_record_next(&walker, &record)) == STELE_OK) {
-        replaying->offset = record.offset;
-        if (!is_control)
-            err = replay_record(replaying, &record);
-        stele_arena_reset(&replaying->arena);
-        if (err != STELE_OK)
-            break;
-    }
-    stele_record_walker_deinit(&walker);
-    if (err == STELE_INVALID_RECORD)
-        return replay_fail(replaying, STELE_CORRUPT, "a damaged batch: restore the directory from a copy");
-    replaying->offset = stele_batch_last_offset(&header) + 1;
-    return err == STELE_END ? STELE_OK : err;
-}
-
-/* One read: whole batches, the last one perhaps cut. */
-static enum stele_err replay_slice(struct replaying *replaying, const struct stele_slice *slice)
-{
-    struct stele_file *file = NULL;
-    uint8_t *bytes = stele_mem_raw(replaying->env->mem, STELE_MEM_METADATA, slice->bytes);
-    if (bytes == NULL)
-        return STELE_NO_MEMORY;
-    enum stele_err err = stele_cached_file_pin(slice->file, &file);
-    if (err == STELE_OK) {
-        err = stele_file_read(file, bytes, slice->bytes, slice->pos);
-        stele_cached_file_unpin(slice->file);
-    }
-    size_t at = 0;
-    while (err == STELE_OK && slice->bytes - at >= STELE_BATCH_HEADER_BYTES) {
-        int64_t size = stele_batch_size(bytes + at);
-        if (size <= 0 || (size_t)size > slice->bytes - at)
-            break;
-        err = replay_batch(replaying, bytes + at, (size_t)size);
-        at += (size_t)size;
-    }
-    if (err == STELE_OK && at == 0)
-        err = replay_fail(replaying, STELE_CORRUPT, "a damaged batch: restore the directory from a copy");
-    stele_mem_free(replaying->env->mem, bytes);
-    return err;
-}
-
-enum stele_err stele_metadata_log_replay(struct stele_log *log, struct stele_env *env, struct stele_image *image,
-                                         struct stele_error *error)
-{
-    enum { STEP_BYTES = 1 << 20 };
-    struct replaying replaying = {
-        .log = log, .env = env, .image = image, .error = error, .offset = stele_log_start_offset(log)};
-    enum stele_err err = STELE_OK;
-    int64_t end = stele_log_end_offset(log);
-    error->text[0] = 0;
-    stele_arena_init(&replaying.arena, env->mem, STELE_MEM_METADATA, RECORD_ARENA_BYTES_MAX);
-    while (err == STELE_OK && replaying.offset < end) {
-        struct stele_read read = {.offset = replaying.offset, .bound = end, .max_bytes = STEP_BYTES, .min_one = true};
-        struct stele_slice slice;
-        err = stele_log_read(log, &read, &slice);
-        if (err != STELE_OK)
-            break;
-        if (slice.bytes == 0)
-            err = replay_fail(&replaying, STELE_CORRUPT, "a damaged log: restore the directory from a copy");
-        else
-            err = replay_slice(&replaying, &slice);
-        stele_slice_release(&slice);
-    }
-    stele_arena_deinit(&replaying.arena);
-    if (err != STELE_OK && error->text[0] == 0)
-        return stele_error_set(error, err, "%s: %s", stele_log_dir(log), stele_err_text(err));
-    return err;
 }
 
 const char *stele_metadata_log_why(enum stele_err err)
@@ -166,11 +50,138 @@ const char *stele_metadata_log_why(enum stele_err err)
                                     : "the metadata log could not be written";
 }
 
-void stele_metadata_log_attach(struct stele_metadata_log *mlog, struct stele_log *log)
+bool stele_metadata_log_is_idle(const struct stele_metadata_log *mlog)
+{
+    return !mlog->is_busy && !mlog->is_snapshotting && mlog->unlink_bases == NULL;
+}
+
+void stele_metadata_log_attach(struct stele_metadata_log *mlog, struct stele_log *log,
+                               const struct stele_metadata_begin *begin)
 {
     mlog->log = log;
+    mlog->snapshot_end = begin->snapshot_end;
+    mlog->bytes = begin->bytes;
     stele_log_attach(log, mlog->shard->cache);
     stele_log_set_high_watermark(log, stele_log_end_offset(log));
+}
+
+/* Snapshots: a copy of the image is written in a job while changes go on; then the log is cut to where the snapshot
+ * before it ends. */
+
+static void tell_idle(struct stele_metadata_log *mlog)
+{
+    if (mlog->idle != NULL)
+        mlog->idle(mlog);
+}
+
+static void unlink_work(struct stele_job *job)
+{
+    struct stele_metadata_log *mlog = STELE_CONTAINER_OF(job, struct stele_metadata_log, unlink_job);
+    mlog->unlink_err = STELE_OK;
+    for (int i = 0; i < mlog->unlink_count; i++) {
+        enum stele_err err =
+            stele_segment_unlink_deleted(job->env->vfs, stele_log_dir(mlog->log), mlog->unlink_bases[i]);
+        if (err != STELE_OK)
+            mlog->unlink_err = err;
+    }
+}
+
+static void unlink_done(struct stele_job *job)
+{
+    struct stele_metadata_log *mlog = STELE_CONTAINER_OF(job, struct stele_metadata_log, unlink_job);
+    struct stele_env *env = mlog->shard->env;
+    if (mlog->unlink_err != STELE_OK) /* the next start finds it */
+        stele_trace(env, STELE_TRACE_LOG_UNLINK_FAILED, stele_log_name(mlog->log), stele_err_text(mlog->unlink_err), 0,
+                    0, 0);
+    stele_mem_free(env->mem, mlog->unlink_bases);
+    mlog->unlink_bases = NULL;
+    tell_idle(mlog);
+}
+
+static void start_unlinking(struct stele_metadata_log *mlog)
+{
+    struct stele_env *env = mlog->shard->env;
+    if (mlog->unlink_bases != NULL || stele_log_unlink_due(mlog->log) == INT64_MAX)
+        return;
+    if (stele_log_take_due(mlog->log, stele_env_mono_ms(env), &mlog->unlink_bases, &mlog->unlink_count) != STELE_OK)
+        return; /* the next snapshot takes them too */
+    mlog->unlink_job = (struct stele_job){.work = unlink_work, .done = unlink_done};
+    env->ops->job(env, &mlog->unlink_job);
+}
+
+/* While no flush is under way. */
+static enum stele_err trim(struct stele_metadata_log *mlog)
+{
+    int deleted = 0;
+    enum stele_err err = stele_log_set_start_offset(mlog->log, mlog->trim_to);
+    mlog->wants_trim = false;
+    if (err == STELE_OK)
+        err = stele_log_retain(mlog->log, &deleted);
+    mlog->shard->is_changed = true;
+    if (err == STELE_OK)
+        start_unlinking(mlog);
+    return stele_log_is_failed(mlog->log) ? err : STELE_OK;
+}
+
+static void snapshot_work(struct stele_job *job)
+{
+    struct stele_metadata_log *mlog = STELE_CONTAINER_OF(job, struct stele_metadata_log, snapshot_job);
+    mlog->snapshot_err =
+        stele_metadata_snapshot_write(&mlog->snapshot, job->env->vfs, stele_log_dir(mlog->log), mlog->snapshot_end);
+}
+
+static void next_change(struct stele_metadata_log *mlog);
+
+static void snapshot_done(struct stele_job *job)
+{
+    struct stele_metadata_log *mlog = STELE_CONTAINER_OF(job, struct stele_metadata_log, snapshot_job);
+    enum stele_err err = mlog->snapshot_err;
+    int64_t end_offset = mlog->snapshot.end_offset;
+    mlog->is_snapshotting = false;
+    stele_metadata_snapshot_free(&mlog->snapshot);
+    if (err == STELE_OK) {
+        stele_trace(mlog->shard->env, STELE_TRACE_METADATA_SNAPSHOT, stele_log_name(mlog->log), NULL, end_offset,
+                    mlog->snapshot_end, 0);
+        mlog->trim_to = mlog->snapshot_end;
+        mlog->wants_trim = true;
+        mlog->snapshot_end = end_offset;
+        mlog->bytes -= mlog->snapshot_bytes;
+        next_change(mlog);
+    } else if (err != STELE_NO_SPACE && err != STELE_NO_MEMORY) { /* those pass: the next change tries again */
+        mlog->failed(mlog, err);
+    }
+    tell_idle(mlog);
+}
+
+/* The snapshot ends where a segment begins, so that those before it can go. */
+static enum stele_err begin_snapshot(struct stele_metadata_log *mlog)
+{
+    struct stele_env *env = mlog->shard->env;
+    struct stele_log *log = mlog->log;
+    int64_t end_offset = stele_log_end_offset(log);
+    enum stele_err err = STELE_OK;
+    mlog->tried_bytes = mlog->bytes;
+    if (stele_log_segment(log, stele_log_segment_count(log) - 1)->base_offset < end_offset)
+        err = stele_log_roll(log, STELE_REASON_SNAPSHOT);
+    if (err == STELE_OK)
+        err = stele_metadata_snapshot_make(env, &mlog->image, end_offset, &mlog->snapshot);
+    if (err != STELE_OK)
+        return stele_log_is_failed(log) ? err : STELE_OK;
+    mlog->is_snapshotting = true;
+    mlog->snapshot_bytes = mlog->bytes;
+    mlog->snapshot_job = (struct stele_job){.work = snapshot_work, .done = snapshot_done};
+    env->ops->job(env, &mlog->snapshot_job);
+    return STELE_OK;
+}
+
+/* Between two changes. */
+static enum stele_err keep_short(struct stele_metadata_log *mlog)
+{
+    enum stele_err err = mlog->wants_trim ? trim(mlog) : STELE_OK;
+    if (err == STELE_OK && mlog->bytes > mlog->snapshot_bytes_max && !mlog->is_snapshotting && !mlog->wants_trim &&
+        mlog->bytes != mlog->tried_bytes)
+        err = begin_snapshot(mlog);
+    return err;
 }
 
 /* Changes. */
@@ -179,8 +190,6 @@ static struct stele_metadata_change *first_change(struct stele_metadata_log *mlo
 {
     return STELE_CONTAINER_OF(mlog->changes.next, struct stele_metadata_change, link);
 }
-
-static void next_change(struct stele_metadata_log *mlog);
 
 static void change_home(struct stele_task *task)
 {
@@ -271,10 +280,17 @@ static void flush_done(struct stele_job *job)
 static void next_change(struct stele_metadata_log *mlog)
 {
     struct stele_buf *batch = NULL;
-    if (mlog->is_busy || stele_list_is_empty(&mlog->changes))
+    if (mlog->is_busy)
+        return;
+    enum stele_err err = keep_short(mlog);
+    if (err != STELE_OK) {
+        mlog->failed(mlog, err);
+        return;
+    }
+    if (stele_list_is_empty(&mlog->changes))
         return;
     mlog->is_busy = true;
-    enum stele_err err = encode(mlog, first_change(mlog), &batch);
+    err = encode(mlog, first_change(mlog), &batch);
     if (err != STELE_OK) {
         end_change(mlog, err);
         return;
@@ -285,6 +301,7 @@ static void next_change(struct stele_metadata_log *mlog)
                                   .leader_epoch = STELE_METADATA_EPOCH};
     struct stele_appended appended;
     err = stele_log_append(mlog->log, &append, &appended);
+    mlog->bytes += err == STELE_OK ? (int64_t)batch->count : 0;
     stele_buf_unref(batch);
     if (err == STELE_NO_SPACE || err == STELE_NO_MEMORY) {
         end_change(mlog, err); /* nothing was written */

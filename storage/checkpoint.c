@@ -225,6 +225,14 @@ enum stele_err stele_checkpoint_write(const struct stele_checkpoint *checkpoint,
     return err;
 }
 
+bool stele_metadata_snapshot_name_is(const char *name)
+{
+    enum { OFFSET_DIGITS = 20, EPOCH_DIGITS = 10 };
+    return strspn(name, "0123456789") == OFFSET_DIGITS && name[OFFSET_DIGITS] == '-' &&
+           strspn(name + OFFSET_DIGITS + 1, "0123456789") == EPOCH_DIGITS &&
+           strcmp(name + OFFSET_DIGITS + 1 + EPOCH_DIGITS, ".checkpoint") == 0;
+}
+
 bool stele_topic_name_is_legal(const char *name)
 {
     size_t bytes = strlen(name);

@@ -86,6 +86,8 @@ STELE_MUST_CHECK enum stele_err stele_clean_shutdown_write(struct stele_vfs *vfs
 enum stele_dir_kind { STELE_DIR_LIVE, STELE_DIR_DELETE, STELE_DIR_STRAY, STELE_DIR_FUTURE };
 STELE_MUST_CHECK enum stele_err stele_partition_dir_parse(const char *name, char out_topic[STELE_TOPIC_NAME_MAX + 1],
                                                           int32_t *out_partition, enum stele_dir_kind *out_kind);
+/** "<20 digits>-<10 digits>.checkpoint": a snapshot of the metadata. */
+bool stele_metadata_snapshot_name_is(const char *name);
 /** Legal: [a-zA-Z0-9._-]{1,249}, not "." or "..". */
 bool stele_topic_name_is_legal(const char *name);
 

@@ -25,7 +25,8 @@
     R(DAMAGE, "invalid batch below the recovery point")                                                                \
     R(APPEND_FAILED, "append failed")                                                                                  \
     R(INDEX_MISSING, "index missing")                                                                                  \
-    R(INDEX_WRONG, "index disagrees with the log")
+    R(INDEX_WRONG, "index disagrees with the log")                                                                     \
+    R(SNAPSHOT, "a snapshot of the metadata was taken")
 
 enum stele_reason {
 #define R(name, text) STELE_REASON_##name,

@@ -196,6 +196,8 @@ static void count_roll(struct stele_log *log, enum stele_reason reason)
         STELE_METRIC_ADD(metrics, log_rolls_retention, 1);
     else if (reason == STELE_REASON_DAMAGE)
         STELE_METRIC_ADD(metrics, log_rolls_damage, 1);
+    else if (reason == STELE_REASON_SNAPSHOT)
+        STELE_METRIC_ADD(metrics, log_rolls_snapshot, 1);
     else
         STELE_METRIC_ADD(metrics, log_rolls_index, 1);
 }

@@ -123,14 +123,10 @@ static enum stele_err read_beginning(struct stele_file *file, struct stele_mem *
     return err;
 }
 
-static enum stele_err look_at_metadata(const struct stele_log_dirs *dirs, const char *dir,
-                                       enum beginning *out_beginning)
+static enum stele_err look_at_file(const struct stele_log_dirs *dirs, const char *path, enum beginning *out_beginning)
 {
-    char path[STELE_PATH_BYTES];
     struct stele_file *file = NULL;
-    enum stele_err err = stele_path_join(path, dir, METADATA_LOG);
-    if (err == STELE_OK)
-        err = vfs_of(dirs)->ops->open(vfs_of(dirs), path, STELE_OPEN_READ, &file);
+    enum stele_err err = vfs_of(dirs)->ops->open(vfs_of(dirs), path, STELE_OPEN_READ, &file);
     if (err == STELE_NOT_FOUND) {
         *out_beginning = BEGINS_NOT;
         return STELE_OK;
@@ -139,6 +135,48 @@ static enum stele_err look_at_metadata(const struct stele_log_dirs *dirs, const 
         return err;
     err = read_beginning(file, dirs->env->mem, out_beginning);
     vfs_of(dirs)->ops->close(file);
+    return err;
+}
+
+/* Of the snapshots, the best beginning. */
+struct snapshots {
+    const struct stele_log_dirs *dirs;
+    const char *dir;
+    enum beginning best;
+};
+
+static enum stele_err look_at_snapshot(void *arg, const char *name)
+{
+    struct snapshots *snapshots = arg;
+    char path[STELE_PATH_BYTES];
+    enum beginning beginning = BEGINS_NOT;
+    if (!stele_metadata_snapshot_name_is(name) || snapshots->best == BEGINS_OURS)
+        return STELE_OK;
+    enum stele_err err = stele_path_join(path, snapshots->dir, name);
+    if (err == STELE_OK)
+        err = look_at_file(snapshots->dirs, path, &beginning);
+    if (beginning == BEGINS_OURS || beginning == BEGINS_OTHER || snapshots->best == BEGINS_NOT)
+        snapshots->best = beginning;
+    return err;
+}
+
+/* The log's first segment, or a snapshot, when one has taken its place. */
+static enum stele_err look_at_metadata(const struct stele_log_dirs *dirs, const char *dir,
+                                       enum beginning *out_beginning)
+{
+    char path[STELE_PATH_BYTES], metadata[STELE_PATH_BYTES];
+    struct snapshots snapshots = {.dirs = dirs, .dir = metadata, .best = BEGINS_NOT};
+    enum stele_err err = stele_path_join(path, dir, METADATA_LOG);
+    if (err == STELE_OK)
+        err = stele_path_join(metadata, dir, METADATA_DIR);
+    if (err == STELE_OK)
+        err = look_at_file(dirs, path, out_beginning);
+    if (err != STELE_OK || *out_beginning != BEGINS_NOT)
+        return err;
+    err = vfs_of(dirs)->ops->list(vfs_of(dirs), metadata, look_at_snapshot, &snapshots);
+    if (err == STELE_NOT_FOUND)
+        return STELE_OK;
+    *out_beginning = snapshots.best;
     return err;
 }
 

@@ -114,9 +114,7 @@ static bool is_metadata_snapshot(const char *name, int64_t *out_epoch)
 {
     enum { OFFSET_DIGITS = 20, EPOCH_DIGITS = 10 };
     int64_t epoch = 0;
-    if (strspn(name, "0123456789") != OFFSET_DIGITS || name[OFFSET_DIGITS] != '-' ||
-        strspn(name + OFFSET_DIGITS + 1, "0123456789") != EPOCH_DIGITS ||
-        strcmp(name + OFFSET_DIGITS + 1 + EPOCH_DIGITS, ".checkpoint") != 0)
+    if (!stele_metadata_snapshot_name_is(name))
         return false;
     for (int i = 0; i < EPOCH_DIGITS; i++)
         epoch = epoch * 10 + (name[OFFSET_DIGITS + 1 + i] - '0');
@@ -130,7 +128,7 @@ static enum stele_err see_file(struct stele_verifying *v, const char *name, cons
     const char *suffix;
     int64_t offset, epoch;
     if (ends_with(name, ".deleted") || ends_with(name, ".cleaned") || ends_with(name, ".swap") ||
-        ends_with(name, ".tmp")) {
+        ends_with(name, ".tmp") || ends_with(name, ".part")) {
         stele_verify__found(v, STELE_FINDING_CRASH, path, -1, "a leftover of a deletion, a clean or a crash");
         return STELE_OK;
     }

@@ -14,6 +14,8 @@ static struct node_world *world_new(uint64_t seed)
         node_world_set(world, "log.flush.before.ack", "true");
     if (seed % 4 > 1)
         node_world_set(world, "replica.high.watermark.checkpoint.interval.ms", "3");
+    if (seed % 5 > 1) /* snapshots of the metadata all the time */
+        node_world_set(world, "metadata.log.max.record.bytes.between.snapshots", seed % 5 == 2 ? "1" : "600");
     return world;
 }
 

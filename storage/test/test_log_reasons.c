@@ -23,6 +23,12 @@ static void configure(struct log_world *w, const struct stele_log_config *config
 
 /* --- rolls --- */
 
+static void roll_for_snapshot(struct log_world *w)
+{
+    world_fill(w, 1);
+    assert_ok(stele_log_roll(w->log, STELE_REASON_SNAPSHOT));
+}
+
 static void roll_by_size(struct log_world *w)
 {
     world_fill(w, 8);
@@ -277,6 +283,7 @@ static const struct reason_case cases[] = {
     {"offset index", roll_by_offset_index, STELE_HISTORY_ROLL, STELE_REASON_OFFSET_INDEX_FULL, 1},
     {"time index", roll_by_time_index, STELE_HISTORY_ROLL, STELE_REASON_TIME_INDEX_FULL, 1},
     {"offset range", roll_by_offset_range, STELE_HISTORY_ROLL, STELE_REASON_OFFSET_RANGE, 1},
+    {"snapshot", roll_for_snapshot, STELE_HISTORY_ROLL, STELE_REASON_SNAPSHOT, 1},
     {"nothing left", retain_nothing, STELE_HISTORY_ROLL, STELE_REASON_RETENTION_ALL, 1},
     {"damage at the end", open_damaged, STELE_HISTORY_ROLL, STELE_REASON_DAMAGE, 1},
     {"retention by size", retain_size, STELE_HISTORY_DELETE, STELE_REASON_RETENTION_SIZE, 2},
@@ -322,6 +329,7 @@ static int64_t metric_of(const struct log_world *w, const struct reason_case *c)
                                                [STELE_REASON_TIME_INDEX_FULL] = m->log_rolls_index,
                                                [STELE_REASON_OFFSET_RANGE] = m->log_rolls_offset,
                                                [STELE_REASON_RETENTION_ALL] = m->log_rolls_retention,
+                                               [STELE_REASON_SNAPSHOT] = m->log_rolls_snapshot,
                                                [STELE_REASON_DAMAGE] = m->log_rolls_damage};
     return rolls[c->reason];
 }

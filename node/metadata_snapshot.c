@@ -1,0 +1,356 @@
+#include "node/metadata_snapshot.h"
+
+#include "base/check.h"
+#include "base/cursor.h"
+#include "node/metadata_log.h"
+#include "proto/record_batch.h"
+#include "storage/segment.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    BATCH_BYTES = 1 << 20, /* begun anew above it */
+    SNAPSHOT_BYTES_MAX = INT32_MAX,
+    FOUND_MAX = 16,
+    NAME_BYTES = 64
+};
+
+static void name_of(int64_t end_offset, const char *suffix, char out_name[NAME_BYTES])
+{
+    (void)snprintf(out_name, NAME_BYTES, "%020lld-%010d.checkpoint%s", (long long)end_offset, STELE_METADATA_EPOCH,
+                   suffix);
+}
+
+/* Making one. */
+
+struct making {
+    struct stele_metadata_snapshot *snapshot;
+    struct stele_batch_builder *builder;
+    struct stele_arena arena;
+    int64_t next_offset;
+    int64_t now_ms;
+};
+
+static struct stele_batch_options options_of(const struct making *making, int16_t attributes)
+{
+    return (struct stele_batch_options){.codec = STELE_CODEC_NONE,
+                                        .codec_level = STELE_CODEC_LEVEL_DEFAULT,
+                                        .base_offset = making->next_offset,
+                                        .partition_leader_epoch = STELE_METADATA_EPOCH,
+                                        .producer_id = STELE_NO_PRODUCER_ID,
+                                        .producer_epoch = -1,
+                                        .base_sequence = STELE_NO_SEQUENCE,
+                                        .attributes = attributes};
+}
+
+/* Ends a batch; the next one has these attributes. */
+static enum stele_err end_batch(struct making *making, int16_t attributes)
+{
+    struct stele_metadata_snapshot *snapshot = making->snapshot;
+    if (stele_batch_builder_count(making->builder) > 0) {
+        if (snapshot->count == snapshot->capacity) {
+            int capacity = snapshot->capacity == 0 ? 4 : snapshot->capacity * 2;
+            struct stele_buf **grown = stele_mem_resize(snapshot->mem, STELE_MEM_METADATA, snapshot->batches,
+                                                        (size_t)capacity * sizeof(*grown));
+            if (grown == NULL)
+                return STELE_NO_MEMORY;
+            snapshot->batches = grown;
+            snapshot->capacity = capacity;
+        }
+        making->next_offset += stele_batch_builder_count(making->builder);
+        enum stele_err err = stele_batch_builder_finish(making->builder, &snapshot->batches[snapshot->count]);
+        if (err != STELE_OK)
+            return err;
+        snapshot->count++;
+    }
+    struct stele_batch_options options = options_of(making, attributes);
+    stele_batch_builder_set_options(making->builder, &options);
+    return STELE_OK;
+}
+
+static enum stele_err add(struct making *making, const struct stele_metadata_record *record, int64_t time_ms)
+{
+    uint8_t *bytes = NULL;
+    size_t count = 0;
+    enum stele_err err = STELE_OK;
+    if (stele_batch_builder_bytes(making->builder) > BATCH_BYTES)
+        err = end_batch(making, 0);
+    if (err == STELE_OK)
+        err = stele_metadata_record_encode(&making->arena, record, &bytes, &count);
+    if (err == STELE_OK) {
+        struct stele_record_in in = {.timestamp = time_ms, .value = bytes, .value_bytes = (int32_t)count};
+        err = stele_batch_builder_add(making->builder, &in);
+    }
+    stele_arena_reset(&making->arena);
+    return err;
+}
+
+static enum stele_err add_topic(struct making *making, const struct stele_image_topic *topic)
+{
+    struct stele_metadata_record record = {.kind = STELE_METADATA_TOPIC,
+                                           .u.topic = {.name = topic->name, .topic_id = topic->topic_id}};
+    enum stele_err err = add(making, &record, making->now_ms);
+    for (int32_t i = 0; i < topic->partition_count && err == STELE_OK; i++) {
+        const struct stele_image_partition *partition = &topic->partitions[i];
+        if (!partition->is_known)
+            continue;
+        record = (struct stele_metadata_record){.kind = STELE_METADATA_PARTITION,
+                                                .u.partition = {.topic_id = topic->topic_id,
+                                                                .partition = i,
+                                                                .leader_id = partition->leader_id,
+                                                                .leader_epoch = partition->leader_epoch,
+                                                                .partition_epoch = partition->partition_epoch,
+                                                                .replicas = partition->replicas,
+                                                                .replica_count = partition->replica_count,
+                                                                .isr = partition->isr,
+                                                                .isr_count = partition->isr_count}};
+        err = add(making, &record, making->now_ms);
+    }
+    return err;
+}
+
+/* Settings that hold and those of the past, in the order in which they were changed. */
+static enum stele_err add_changes(struct making *making, const struct stele_image *image)
+{
+    enum stele_err err = STELE_OK;
+    for (struct stele_list *at = image->changes.next; at != &image->changes && err == STELE_OK; at = at->next) {
+        const struct stele_image_change *change = STELE_CONTAINER_OF(at, struct stele_image_change, all);
+        struct stele_metadata_record record = {.kind = STELE_METADATA_SETTING,
+                                               .u.setting = {.scope = (int32_t)change->kind,
+                                                             .subject = change->subject,
+                                                             .name = change->name,
+                                                             .value = change->value}};
+        err = add(making, &record, change->time_ms);
+    }
+    return err;
+}
+
+static enum stele_err add_all(struct making *making, const struct stele_image *image)
+{
+    struct stele_metadata_record record = {
+        .kind = STELE_METADATA_FORMAT,
+        .u.format = {.format = "stele", .level = image->level, .cluster_id = image->cluster_id}};
+    enum stele_err err = add(making, &record, making->now_ms);
+    if (err == STELE_OK) {
+        record = (struct stele_metadata_record){.kind = STELE_METADATA_PRODUCER_IDS,
+                                                .u.producer_ids = {.next_producer_id = image->next_producer_id}};
+        err = add(making, &record, making->now_ms);
+    }
+    for (struct stele_list *at = image->removed.next; at != &image->removed && err == STELE_OK; at = at->next) {
+        const struct stele_image_removed *removed = STELE_CONTAINER_OF(at, struct stele_image_removed, link);
+        record =
+            (struct stele_metadata_record){.kind = STELE_METADATA_TOPIC_REMOVED,
+                                           .u.topic_removed = {.topic_id = removed->topic_id, .name = removed->name}};
+        err = add(making, &record, making->now_ms);
+    }
+    for (const struct stele_image_topic *topic = image->by_name; topic != NULL && err == STELE_OK;
+         topic = topic->by_name.next)
+        err = add_topic(making, topic);
+    return err == STELE_OK ? add_changes(making, image) : err;
+}
+
+static enum stele_err add_footer(struct making *making)
+{
+    static const uint8_t key[] = {0, 0, 0, STELE_CONTROL_SNAPSHOT_FOOTER}, value[] = {0, 0, 0};
+    struct stele_record_in in = {.timestamp = making->now_ms,
+                                 .key = key,
+                                 .key_bytes = sizeof(key),
+                                 .value = value,
+                                 .value_bytes = sizeof(value)};
+    enum stele_err err = end_batch(making, STELE_BATCH_CONTROL);
+    if (err == STELE_OK)
+        err = stele_batch_builder_add(making->builder, &in);
+    return err == STELE_OK ? end_batch(making, 0) : err;
+}
+
+enum stele_err stele_metadata_snapshot_make(struct stele_env *env, const struct stele_image *image, int64_t end_offset,
+                                            struct stele_metadata_snapshot *out_snapshot)
+{
+    struct stele_metadata_snapshot snapshot = {.mem = env->mem, .end_offset = end_offset};
+    struct making making = {.snapshot = &snapshot, .now_ms = stele_env_wall_ms(env)};
+    struct stele_batch_options options = options_of(&making, 0);
+    making.builder = stele_batch_builder_new(env->mem, &options);
+    if (making.builder == NULL)
+        return STELE_NO_MEMORY;
+    stele_arena_init(&making.arena, env->mem, STELE_MEM_METADATA, 0);
+    enum stele_err err = add_all(&making, image);
+    if (err == STELE_OK)
+        err = add_footer(&making);
+    stele_arena_deinit(&making.arena);
+    stele_batch_builder_free(making.builder);
+    if (err == STELE_OK)
+        *out_snapshot = snapshot;
+    else
+        stele_metadata_snapshot_free(&snapshot);
+    return err;
+}
+
+void stele_metadata_snapshot_free(struct stele_metadata_snapshot *snapshot)
+{
+    for (int i = 0; i < snapshot->count; i++)
+        stele_buf_unref(snapshot->batches[i]);
+    if (snapshot->batches != NULL)
+        stele_mem_free(snapshot->mem, snapshot->batches);
+    *snapshot = (struct stele_metadata_snapshot){.mem = NULL};
+}
+
+/* Files. */
+
+/* Those of a directory, the newest last; of more than fit the newest ones. */
+struct found {
+    int64_t offsets[FOUND_MAX];
+    int count;
+};
+
+static enum stele_err see(void *arg, const char *name)
+{
+    struct found *found = arg;
+    int64_t offset = 0;
+    const char *end = name;
+    char expected[NAME_BYTES];
+    for (; *end >= '0' && *end <= '9' && end - name < 19 + 1; end++) {
+        if (offset > (INT64_MAX - 9) / 10)
+            return STELE_OK;
+        offset = offset * 10 + (*end - '0');
+    }
+    name_of(offset, "", expected);
+    if (strcmp(name, expected) != 0)
+        return STELE_OK;
+    if (found->count == FOUND_MAX)
+        memmove(found->offsets, found->offsets + 1, (size_t)--found->count * sizeof(*found->offsets));
+    found->offsets[found->count++] = offset;
+    return STELE_OK;
+}
+
+static enum stele_err write_file(const struct stele_metadata_snapshot *snapshot, struct stele_vfs *vfs,
+                                 const char *path)
+{
+    struct stele_file *file = NULL;
+    int64_t pos = 0;
+    enum stele_err err = vfs->ops->open(vfs, path, STELE_OPEN_WRITE | STELE_OPEN_CREATE | STELE_OPEN_TRUNCATE, &file);
+    if (err != STELE_OK)
+        return err;
+    for (int i = 0; i < snapshot->count && err == STELE_OK; i++) {
+        err = stele_file_write(file, snapshot->batches[i]->bytes, snapshot->batches[i]->count, pos);
+        pos += (int64_t)snapshot->batches[i]->count;
+    }
+    if (err == STELE_OK)
+        err = vfs->ops->sync(file);
+    vfs->ops->close(file);
+    return err;
+}
+
+/* What cannot be deleted harms nothing. */
+static void delete_others(struct stele_vfs *vfs, const char *dir, int64_t offset, int64_t keep_offset)
+{
+    struct found found = {.count = 0};
+    char name[NAME_BYTES], path[STELE_PATH_BYTES];
+    if (vfs->ops->list(vfs, dir, see, &found) != STELE_OK)
+        return;
+    for (int i = 0; i < found.count; i++) {
+        if (found.offsets[i] == offset || found.offsets[i] == keep_offset)
+            continue;
+        name_of(found.offsets[i], "", name);
+        if (stele_path_join(path, dir, name) == STELE_OK)
+            (void)vfs->ops->unlink(vfs, path);
+    }
+}
+
+enum stele_err stele_metadata_snapshot_write(const struct stele_metadata_snapshot *snapshot, struct stele_vfs *vfs,
+                                             const char *dir, int64_t keep_offset)
+{
+    char name[NAME_BYTES], part[STELE_PATH_BYTES], path[STELE_PATH_BYTES];
+    name_of(snapshot->end_offset, ".part", name);
+    enum stele_err err = stele_path_join(part, dir, name);
+    name_of(snapshot->end_offset, "", name);
+    if (err == STELE_OK)
+        err = stele_path_join(path, dir, name);
+    if (err == STELE_OK)
+        err = write_file(snapshot, vfs, part);
+    if (err == STELE_OK)
+        err = vfs->ops->rename(vfs, part, path);
+    if (err == STELE_OK)
+        err = vfs->ops->sync_dir(vfs, dir);
+    if (err == STELE_OK)
+        delete_others(vfs, dir, snapshot->end_offset, keep_offset);
+    else
+        (void)vfs->ops->unlink(vfs, part);
+    return err;
+}
+
+static enum stele_err load_file(struct stele_env *env, const char *path, struct stele_image *image,
+                                struct stele_error *error)
+{
+    struct stele_metadata_replay replay;
+    uint8_t *bytes = NULL;
+    size_t count = 0, used = 0;
+    enum stele_err err =
+        stele_vfs_read_whole(env->vfs, env->mem, STELE_MEM_METADATA, path, SNAPSHOT_BYTES_MAX, &bytes, &count);
+    if (err != STELE_OK)
+        return stele_error_set(error, err, "%.250s: %s", path, stele_err_text(err));
+    stele_metadata_replay_init(&replay, env, image, path, error);
+    err = stele_metadata_replay_bytes(&replay, bytes, count, &used);
+    if (err == STELE_OK && (used < count || !replay.is_whole))
+        err = stele_metadata_replay_fail(&replay, STELE_CORRUPT, "the snapshot is not whole");
+    stele_metadata_replay_deinit(&replay);
+    stele_mem_free(env->mem, bytes);
+    return err;
+}
+
+/* Leftovers of a write that a crash broke off. */
+struct parts {
+    struct stele_vfs *vfs;
+    const char *dir;
+};
+
+static enum stele_err delete_part(void *arg, const char *name)
+{
+    const struct parts *parts = arg;
+    char path[STELE_PATH_BYTES];
+    size_t bytes = strlen(name), length = strlen(".checkpoint.part");
+    if (bytes > length && strcmp(name + bytes - length, ".checkpoint.part") == 0 &&
+        stele_path_join(path, parts->dir, name) == STELE_OK)
+        (void)parts->vfs->ops->unlink(parts->vfs, path);
+    return STELE_OK;
+}
+
+enum stele_err stele_metadata_snapshot_load(struct stele_env *env, struct stele_log *log, struct stele_image *image,
+                                            int64_t *out_end_offset, struct stele_error *error)
+{
+    struct found found = {.count = 0};
+    char name[NAME_BYTES], path[STELE_PATH_BYTES];
+    int64_t start = stele_log_start_offset(log);
+    const char *dir = stele_log_dir(log);
+    struct parts parts = {.vfs = env->vfs, .dir = dir};
+    enum stele_err err = env->vfs->ops->list(env->vfs, dir, see, &found);
+    if (err == STELE_OK)
+        err = env->vfs->ops->list(env->vfs, dir, delete_part, &parts);
+    for (int i = found.count - 1; i >= 0 && err == STELE_OK && found.offsets[i] >= start; i--) {
+        name_of(found.offsets[i], "", name);
+        err = stele_path_join(path, dir, name);
+        if (err == STELE_OK)
+            err = load_file(env, path, image, error);
+        if (err == STELE_OK) {
+            *out_end_offset = found.offsets[i];
+            return STELE_OK;
+        }
+        stele_image_deinit(image);
+        if (err != STELE_CORRUPT && err != STELE_IO && err != STELE_FOREIGN && err != STELE_END)
+            return err;
+        stele_trace(env, STELE_TRACE_CHECKPOINT_BAD, path, error->text, 0, 0, 0);
+        err = STELE_OK;
+    }
+    if (err != STELE_OK)
+        return err;
+    if (start == 0) {
+        error->text[0] = 0;
+        *out_end_offset = 0;
+        return STELE_OK;
+    }
+    name_of(found.count > 0 ? found.offsets[found.count - 1] : start, "", name);
+    return stele_error_set(error, STELE_CORRUPT,
+                           "%.250s: the log begins at offset %lld and no snapshot that is sound reaches it: restore %s "
+                           "from a copy of this directory",
+                           dir, (long long)start, name);
+}
