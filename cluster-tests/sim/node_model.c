@@ -122,6 +122,19 @@ static bool learn(struct run *run, struct run_partition *partition, int64_t offs
     return true;
 }
 
+/* The first synced promise of a log rests on its names; a scan of the disk would come late for them. */
+static void check_names(struct run *run, struct run_partition *partition)
+{
+    char name[32], path[64];
+    for (int i = 0; i < run->dir_count && !partition->has_names; i++) {
+        (void)snprintf(path, sizeof(path), "%c/%s/00000000000000000000.log", 'a' + i, name_of(run, partition, name));
+        partition->has_names = sim_disk_is_durable(run->server.disk, path, 0, 0);
+    }
+    if (!partition->has_names)
+        sim_world_fail(&run->world, "%s has a synced record, and its names are not synced",
+                       name_of(run, partition, name));
+}
+
 static void promise(struct run_partition *partition, int64_t end, bool is_synced)
 {
     partition->written_end = stele_max_i64(partition->written_end, end);
@@ -206,6 +219,8 @@ void model_delivered(struct run_producer *producer, const struct stele_delivery 
     run_reach(run, is_synced ? RUN_POINT_ACKED_SYNCED : RUN_POINT_ACKED_WRITTEN);
     struct run_partition *partition = partition_of(run, producer->topic, delivery->partition);
     bool may_be_old = !is_synced && record->sent_us <= run->power_lost_us;
+    if (is_synced)
+        check_names(run, partition);
     if (is_of_the_gone(run, is_synced))
         run_reach(run, RUN_POINT_LATE_ACK);
     else if (learn(run, partition, delivery->offset, tag, may_be_old))
@@ -226,7 +241,10 @@ void model_read(struct run *run, int topic, const struct stele_record_view *reco
     if (run->records[tag].timestamp != record->timestamp)
         sim_world_fail(&run->world, "%s offset %lld was read with another time", name_of(run, partition, name),
                        (long long)record->offset);
+    run->records[tag].is_read = true;
     run_reach(run, RUN_POINT_READ);
+    if (is_synced)
+        check_names(run, partition);
     if (is_of_the_gone(run, is_synced))
         run_reach(run, RUN_POINT_LATE_READ);
     else if (learn(run, partition, record->offset, tag, !is_synced && power_at_assign != run->power_losses))

@@ -50,6 +50,7 @@ struct run_record {
     int32_t client, producer, topic, partition; /* partition -1: not known yet */
     int32_t bytes, deliveries, code;
     int32_t places; /* offsets that hold it at the end */
+    bool is_read;
     int64_t timestamp, sent_us, offset;
 };
 
@@ -63,6 +64,7 @@ struct run_partition {
     int64_t *tags; /* by offset; -1: not known */
     int64_t count, capacity;
     int64_t written_end, synced_end; /* promised to survive the process, the power */
+    bool has_names;                  /* synced, of its directory and first segment */
     struct run_cut *cuts;
     int64_t cut_count, cut_capacity;
 };
@@ -99,7 +101,7 @@ struct run_client {
     int number;
     struct sim_client sim;
     struct stele_prng prng;
-    struct run_producer producers[RUN_PRODUCERS_MAX];
+    struct run_producer producers[RUN_PRODUCERS_MAX + 1]; /* the last is for the end */
     struct run_consumer consumers[RUN_TOPICS_MAX];
     int32_t records_left;
     int read_topic;
@@ -131,6 +133,8 @@ struct run {
     struct sim_event calm, death, restart, disk_fault, disk_heal;
     bool is_calm, is_flushed, must_restart;
     int flushed_count, done_count;
+    bool has_listener;         /* the second client waits for the first one's last record */
+    int64_t last_tag, last_us; /* that record, and when it was acknowledged; 0: not yet */
     /* since the last start that succeeded */
     bool power_was_lost, sync_failed;
     int64_t power_losses, power_lost_us;

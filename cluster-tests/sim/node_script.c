@@ -127,11 +127,12 @@ static bool send_one(struct run_client *self, struct run_producer *producer)
     uint8_t value[30000];
     char key[16];
     int64_t tag = run->record_count;
+    bool is_last = producer->number == RUN_PRODUCERS_MAX; /* that one must arrive */
     struct run_record record = {.client = self->number,
                                 .producer = producer->number,
                                 .topic = producer->topic,
                                 .partition = -1,
-                                .bytes = (int32_t)draw_bytes(self),
+                                .bytes = is_last ? 100 : (int32_t)draw_bytes(self),
                                 .sent_us = sim_world_now_us(&run->world),
                                 .timestamp = stele_env_wall_ms(&self->sim.env.env)};
     if (chance(self, 1, 10))
@@ -394,6 +395,76 @@ static void read_all(struct run_client *self, int topic, int64_t until_ms)
     }
 }
 
+/* At last one client waits at the end of a log, longer than its record may take, and the other one sends it: an append
+ * must end the wait. */
+
+static struct run_producer *new_last_producer(struct run_client *self, int64_t until_ms)
+{
+    struct run_producer *producer = &self->producers[RUN_PRODUCERS_MAX];
+    struct stele_setting settings[] = {{"linger.ms", "0"}, {NULL, NULL}};
+    struct stele_result result;
+    *producer = (struct run_producer){.run = self->run, .owner = self, .number = RUN_PRODUCERS_MAX, .acks = -1};
+    for (int i = 0; i < RUN_PARTITIONS_MAX; i++)
+        producer->last_tag[i] = producer->last_offset[i] = -1;
+    while (producer->producer == NULL) {
+        check_time(self, until_ms, "the last producer");
+        producer->producer =
+            stele_producer_new(self->sim.client, self->run->topics[0].name, settings, delivered, producer, &result);
+        (void)is_done(self, &result, "producer");
+    }
+    return producer;
+}
+
+static void tell(struct run_client *self, int64_t until_ms)
+{
+    struct run *run = self->run;
+    struct run_producer *producer = new_last_producer(self, until_ms);
+    while (!run->has_listener) {
+        (void)stele_client_poll(self->sim.client, STEP_MS);
+        check_time(self, until_ms, "the listener");
+    }
+    run->last_tag = run->record_count;
+    if (!send_one(self, producer))
+        sim_world_fail(&run->world, "the last record is not taken");
+    while (stele_producer_pending(producer->producer) > 0) {
+        (void)stele_producer_flush(producer->producer, STEP_MS);
+        check_time(self, until_ms, "the last record");
+    }
+    run->last_us = run->world.now_us;
+}
+
+static void listen(struct run_client *self, int64_t until_ms)
+{
+    struct run *run = self->run;
+    struct run_consumer *consumer = &self->consumers[0];
+    struct stele_setting settings[] = {{"fetch.max.wait.ms", "20000"}, {NULL, NULL}};
+    struct stele_result result;
+    int64_t ends[RUN_PARTITIONS_MAX];
+    for (int32_t i = 0; i < run->topics[0].partition_count; i++) {
+        while ((ends[i] = ask_latest(self, 0, i)) < 0)
+            check_time(self, until_ms, "the latest offset");
+    }
+    for (int i = 0; i < RUN_TOPICS_MAX; i++) {
+        stele_consumer_free(self->consumers[i].consumer);
+        self->consumers[i].consumer = NULL;
+    }
+    while (consumer->consumer == NULL) {
+        check_time(self, until_ms, "the last consumer");
+        consumer->consumer = stele_consumer_new(self->sim.client, run->topics[0].name, settings, &result);
+        (void)is_done(self, &result, "consumer");
+    }
+    for (int32_t i = 0; i < run->topics[0].partition_count; i++)
+        assign(self, 0, i, ends[i]);
+    int64_t listens_us = run->world.now_us;
+    while (run->last_us == 0 || !run->records[run->last_tag].is_read) {
+        (void)read_one(self, 0, STEP_MS);
+        run->has_listener = run->world.now_us > listens_us + 2000000;
+        if (run->last_us > 0 && run->world.now_us > run->last_us + 8000000)
+            sim_world_fail(&run->world, "an append did not end the wait of %s", self->sim.process.name);
+        check_time(self, until_ms, "the last record to come");
+    }
+}
+
 static void begin(struct run_client *self)
 {
     static const char *const timeouts[] = {"300", "1000", "5000", "30000"};
@@ -419,7 +490,11 @@ void script_run(struct sim_client *client)
     finish_records(self, until_ms);
     for (int i = 0; i < self->run->topic_count; i++)
         read_all(self, i, until_ms);
-    for (int i = 0; i < RUN_PRODUCERS_MAX; i++)
+    if (self->number == 0)
+        tell(self, until_ms);
+    else if (self->number == 1)
+        listen(self, until_ms);
+    for (int i = 0; i <= RUN_PRODUCERS_MAX; i++)
         stele_producer_free(self->producers[i].producer);
     for (int i = 0; i < RUN_TOPICS_MAX; i++)
         stele_consumer_free(self->consumers[i].consumer);

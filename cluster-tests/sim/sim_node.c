@@ -92,7 +92,7 @@ static void start_clients(struct run *run)
         client->number = i;
         stele_prng_init(&client->prng, run->world.seed, ((uint64_t)SIM_STREAM_WORKLOAD << 32) + (uint64_t)i);
         client->records_left = (int32_t)stele_prng_range(setup, 0, RECORDS_MAX);
-        run->record_capacity += client->records_left;
+        run->record_capacity += client->records_left + 1;
         client->sim.arg = client;
         client->sim.script = script_run;
         sim_client_start(&client->sim, &run->world, name, 1 + (int64_t)stele_prng_below(setup, 100000));
