@@ -487,9 +487,9 @@ const struct stele_cli_command stele_cmd_dump = {
     .words_min = 1,
     .words_max = INT32_MAX,
     .summary = "print or verify the files of a log",
-    .details =
-        "Prints .log, .index, .timeindex, .txnindex and .snapshot files as kafka-dump-log --deep-iteration does; "
-        "with -o json an object a line. Needs no node. Directories are for --verify.",
+    .details = "Prints .log, .index, .timeindex, .txnindex, .snapshot and metadata .checkpoint files as kafka-dump-log "
+               "--deep-iteration does; "
+               "with -o json an object a line. Needs no node. Directories are for --verify.",
     .options = options,
     .line_bytes = sizeof(struct dump),
     .run = run,
