@@ -1,10 +1,11 @@
 # Thin: the real build is CMake's. `make demo` and `make test` install what is missing on a Debian machine.
-.PHONY: help demo test build bench format clean
+.PHONY: help demo test build install bench format clean
 
 help:
 	@echo "make demo       build, load a real file into a topic, kill the node in the middle, read it back, compare"
 	@echo "make test       every check that fits into 20 minutes"
 	@echo "make build      release programs at build/bin/steled and build/bin/stele"
+	@echo "make install    programs, library, header, manual pages and completion under PREFIX (/usr/local)"
 	@echo "make bench      measurements"
 
 build:
@@ -13,6 +14,11 @@ build:
 	@cmake --build build/release
 	@mkdir -p build/bin
 	@cp build/release/bin/steled build/release/bin/stele build/bin/
+
+# PREFIX=... chooses where; DESTDIR=... puts all under a directory first, as packages want it.
+PREFIX ?= /usr/local
+install: build
+	@cmake --install build/release --prefix "$(PREFIX)"
 
 demo: build
 	@deploy/demo.sh

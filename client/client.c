@@ -163,6 +163,7 @@ static enum stele_err send_call(struct stele_link *link, struct stele_call *call
             (struct stele_piece){.buf = call->records, .at = call->records->bytes, .bytes = call->records->count};
     call->is_sent = true;
     link->sent_count++;
+    link->client->has_queued = true;
     for (int i = 0; i < count; i++)
         link->queued_bytes += pieces[i].bytes;
     return link->client->driver->net->ops->send(link->conn, pieces, count);
@@ -512,9 +513,10 @@ static int64_t parts_deadline(struct stele_list *parts)
     return deadline;
 }
 
-static int64_t client_deadline(struct stele_client *client)
+int64_t stele_client__deadline(struct stele_client *client)
 {
     int64_t deadline = stele_min_i64(parts_deadline(&client->producers), parts_deadline(&client->consumers));
+    deadline = client->has_queued ? 0 : deadline;
     for (int i = 0; i < STELE_PURPOSE_COUNT; i++)
         deadline = stele_min_i64(deadline, link_deadline(&client->links[i]));
     return deadline;
@@ -527,7 +529,10 @@ int stele_client_poll(struct stele_client *client, int wait_ms)
     client->is_polling = true;
     client->callbacks = 0;
     tick(client);
-    client->driver->wait(client->driver, client->callbacks > 0 ? 0 : stele_min_i64(until, client_deadline(client)));
+    client->has_queued = false; /* the driver hands over before it waits */
+    int64_t deadline = stele_client__deadline(client);
+    client->driver->wait(client->driver, client->callbacks > 0 ? 0 : stele_min_i64(until, deadline));
+    client->has_queued = false; /* and again at the end */
     tick(client);
     client->is_polling = false;
     return client->callbacks;

@@ -89,6 +89,7 @@ struct stele_client {
     struct stele_list producers, consumers; /* of struct stele_client_part */
     int callbacks;
     bool is_polling;
+    bool has_queued;                      /* sent or connected since the driver waited last */
     char trouble[STELE_ERROR_TEXT_BYTES]; /* why the last connection ended or was not made; "" when all is well */
 };
 
@@ -99,6 +100,10 @@ struct stele_client_part {
     void (*tick)(struct stele_client_part *part, int64_t now_ms);
     int64_t (*deadline)(const struct stele_client_part *part);
 };
+
+/** The monotonic ms when the client has something to do by itself; INT64_MAX: never. 0 when something waits to be
+ * handed to the net by the driver. */
+int64_t stele_client__deadline(struct stele_client *client);
 
 /** Queues a request; `call->done` is called exactly once, from poll, unless cancelled. Errors: NO_MEMORY. */
 STELE_MUST_CHECK enum stele_err stele_client__call(struct stele_client *client, enum stele_purpose purpose,

@@ -44,6 +44,12 @@ STELE_EXPORT struct stele_client *stele_client_new(const char *bootstrap, const 
 STELE_EXPORT void stele_client_free(struct stele_client *client);
 /** Does what is to do; waits up to wait_ms for something to happen. Returns the number of callbacks made. */
 STELE_EXPORT int stele_client_poll(struct stele_client *client, int wait_ms);
+/** For a loop of the caller's own: a descriptor that is readable (poll, select, epoll) when the client has something to
+ * do, and how long to wait for it at most, in ms (-1: for ever). Before each wait ask for the time, after it call poll
+ * with wait_ms 0; and call it after sending, so that records leave. The descriptor stays the same; -1 when there are no
+ * more to be had. */
+STELE_EXPORT int stele_client_fd(struct stele_client *client);
+STELE_EXPORT int stele_client_wait_ms(struct stele_client *client);
 /** The version text of the library, for instance "0.1.0". */
 STELE_EXPORT const char *stele_version(void);
 

@@ -15,6 +15,7 @@ serves() { (exec 3<>/dev/tcp/127.0.0.1/7835) 2>/dev/null; }
 run_elsewhere() {
     case $1 in
         "make build" | "make test" | "make demo") ;; # release-build, this run, test_demo
+        "make install PREFIX="*) ;;                  # test_install
         "make bench" | bench/*) ;;                   # measurements are no part of the checks
         "steled --settings-reference") ;;            # test_settings
         tools/test.sh | tools/floors.sh*) ;;         # this run, floors
