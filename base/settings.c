@@ -388,9 +388,10 @@ enum stele_err stele_settings_check_topic(const struct stele_setting_row *rows, 
     return check_value(&rows[row], topic_name, 1, value, error);
 }
 
-enum stele_err stele_settings_copy(const struct stele_settings *settings, struct stele_settings **out)
+enum stele_err stele_settings_copy(const struct stele_settings *settings, struct stele_mem *mem,
+                                   struct stele_settings **out)
 {
-    struct stele_settings *copy = stele_settings_new(settings->mem, settings->rows, settings->count);
+    struct stele_settings *copy = stele_settings_new(mem, settings->rows, settings->count);
     enum stele_err err = copy == NULL ? STELE_NO_MEMORY : STELE_OK;
     for (int i = 0; i < settings->count && err == STELE_OK; i++) {
         const struct value *value = &settings->values[i];
@@ -412,7 +413,7 @@ enum stele_err stele_settings_overlay(const struct stele_settings *node, const c
                                       struct stele_error *error)
 {
     struct stele_settings *copy = NULL;
-    enum stele_err err = stele_settings_copy(node, &copy);
+    enum stele_err err = stele_settings_copy(node, node->mem, &copy);
     if (err != STELE_OK)
         return stele_error_set(error, err, "out of memory");
     for (int i = 0; i < count; i++) {

@@ -70,7 +70,8 @@ STELE_MUST_CHECK enum stele_err stele_settings_check_topic(const struct stele_se
 STELE_MUST_CHECK enum stele_err stele_settings_overlay(const struct stele_settings *node, const char *const *names,
                                                        const char *const *values, int count,
                                                        struct stele_settings **out, struct stele_error *error);
-STELE_MUST_CHECK enum stele_err stele_settings_copy(const struct stele_settings *settings, struct stele_settings **out);
+STELE_MUST_CHECK enum stele_err stele_settings_copy(const struct stele_settings *settings, struct stele_mem *mem,
+                                                    struct stele_settings **out);
 /** The row of a name: a topic's, or a node's with its synonyms. NULL when there is none; `error` names the nearest. */
 const struct stele_setting_row *stele_settings_find(const struct stele_setting_row *rows, int count, const char *name,
                                                     bool of_topic, struct stele_error *error);

@@ -30,7 +30,7 @@ static enum stele_err make_settings(struct stele_controller *control, struct ste
     struct stele_settings *settings = NULL;
     char subject[16];
     (void)snprintf(subject, sizeof(subject), "%d", (int)control->node->node_id);
-    enum stele_err err = stele_settings_copy(control->node->options.settings, &settings);
+    enum stele_err err = stele_settings_copy(control->node->options.settings, control->node->mem, &settings);
     if (err == STELE_OK)
         err = lay_over(control, settings, stele_image_settings_of(image, STELE_SUBJECT_CLUSTER, ""),
                        STELE_ORIGIN_OF_CLUSTER);

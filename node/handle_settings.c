@@ -324,7 +324,7 @@ static enum stele_err try_node(const struct settings_call *settings, struct stel
                                struct stele_error *error)
 {
     const struct stele_alter_settings_request *request = &settings->call->request.body.alter_settings;
-    enum stele_err err = stele_settings_copy(settings->control->node->settings, out);
+    enum stele_err err = stele_settings_copy(settings->control->node->settings, settings->control->node->mem, out);
     for (size_t i = 0; i < request->setting_count && err == STELE_OK; i++) {
         if (request->settings[i].value != NULL)
             err = stele_settings_set(*out, request->settings[i].name, request->settings[i].value, "", error);
