@@ -19,7 +19,10 @@ static void release(struct stele_server_call *call)
     struct produce *all = call->state;
     for (size_t i = 0; i < all->count; i++) {
         stele_mem_free(call->shard->env->mem, all->parts[i].produce.message);
-        stele_buf_unref(all->parts[i].produce.validated.rebuilt); /* only when the node ends in the middle */
+        /* Only when the node ends in the middle. */
+        stele_buf_unref(all->parts[i].produce.validated.rebuilt);
+        if (all->parts[i].produce.timer.fire != NULL)
+            stele_timer_cancel(all->parts[i].produce.op.shard->wheel, &all->parts[i].produce.timer);
     }
 }
 
@@ -114,6 +117,7 @@ void stele_handle_produce(struct stele_server_call *call)
                                         .run = stele_partition_produce,
                                         .done = part_done};
         produce->acks = request->acks;
+        produce->timeout_ms = request->timeout_ms;
         produce->bytes = bytes;
         produce->count = request->partitions[i].records_bytes;
         bytes += produce->count;

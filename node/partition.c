@@ -114,6 +114,39 @@ static void count_visible(struct stele_partition *partition, int64_t high_waterm
         produce->is_visible = true;
         partition->visible_bytes += (int64_t)produce->validated.bytes;
     }
+    if (partition->late_bytes > 0 && partition->late_offset < high_watermark) {
+        partition->visible_bytes += partition->late_bytes;
+        partition->late_bytes = 0;
+    }
+}
+
+/* It no longer waits for its answer. */
+static void leave_acks(struct stele_produce_op *produce)
+{
+    stele_timer_cancel(produce->op.shard->wheel, &produce->timer);
+    stele_list_remove(&produce->op.link);
+}
+
+static void timer_fired(struct stele_timer *timer)
+{
+    struct stele_produce_op *produce = STELE_CONTAINER_OF(timer, struct stele_produce_op, timer);
+    struct stele_partition *partition = produce->op.partition;
+    if (!produce->is_visible && !produce->appended.is_duplicate) {
+        partition->late_bytes += (int64_t)produce->validated.bytes;
+        partition->late_offset = stele_max_i64(partition->late_offset, produce->appended.last_offset);
+    }
+    leave_acks(produce);
+    stele_op__finish(&produce->op, STELE_REQUEST_TIMED_OUT);
+}
+
+/* Answered at once, or by a sync, or when its time is over. */
+static void wait_for_ack(struct stele_partition *partition, struct stele_produce_op *produce)
+{
+    struct stele_shard *shard = partition->shard;
+    stele_timer_init(&produce->timer, timer_fired);
+    stele_list_push(&partition->acks, &produce->op.link);
+    if (produce->acks != 0 && !is_durable(partition, produce))
+        stele_shard_arm(shard, &produce->timer, stele_env_mono_ms(shard->env) + stele_max_i64(produce->timeout_ms, 0));
 }
 
 static void answer_durable(struct stele_partition *partition)
@@ -123,7 +156,7 @@ static void answer_durable(struct stele_partition *partition)
         struct stele_produce_op *produce = produce_of(op);
         if (!is_durable(partition, produce))
             return;
-        stele_list_remove(&op->link);
+        leave_acks(produce);
         produce->log_start_offset = stele_log_start_offset(partition->log);
         produce->durability = stele_log_recovery_point(partition->log) > produce->appended.last_offset
                                   ? STELE_DURABILITY_SYNCED
@@ -156,7 +189,7 @@ void stele_partition__refuse_acks(struct stele_partition *partition, enum stele_
 {
     while (!stele_list_is_empty(&partition->acks)) {
         struct stele_op *op = op_at(partition->acks.next);
-        stele_list_remove(&op->link);
+        leave_acks(produce_of(op));
         stele_op__finish(op, err);
     }
 }
@@ -230,7 +263,7 @@ static void append(struct stele_partition *partition, struct stele_produce_op *p
     }
     stele_log_dirs_take(partition->shard->node->control.dirs, partition->dir, (int64_t)in.count);
     partition->shard->is_changed = true;
-    stele_list_push(&partition->acks, &produce->op.link);
+    wait_for_ack(partition, produce);
     if (produce->appended.wants_flush)
         stele_partition__flush(partition);
     stele_partition__advance(partition);

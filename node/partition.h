@@ -45,6 +45,7 @@ struct stele_produce_op {
     uint8_t *bytes; /* in the frame; stamped in place */
     size_t count;
     int32_t acks;
+    int32_t timeout_ms; /* for which it may wait for its durability; the record stays */
 
     struct stele_appended appended;
     int64_t log_start_offset;
@@ -57,6 +58,7 @@ struct stele_produce_op {
     struct stele_validated validated;
     enum stele_err validate_err;
     struct stele_error error;
+    struct stele_timer timer;
     bool is_validating, is_validated, is_visible;
 };
 
@@ -156,10 +158,11 @@ struct stele_partition {
     enum stele_partition_state state;
     struct stele_log *log; /* NULL until open */
 
-    struct stele_list queue; /* produces not yet appended, and reads behind them */
-    struct stele_list acks;  /* appended produces that wait for a sync */
-    struct stele_list reads; /* parked */
-    int64_t visible_bytes;   /* appended since start and below the high watermark; only grows */
+    struct stele_list queue;         /* produces not yet appended, and reads behind them */
+    struct stele_list acks;          /* appended produces that wait for a sync */
+    int64_t late_bytes, late_offset; /* of those that were answered before they were visible, and their last offset */
+    struct stele_list reads;         /* parked */
+    int64_t visible_bytes;           /* appended since start and below the high watermark; only grows */
 
     /* flushing */
     struct stele_job flush_job;

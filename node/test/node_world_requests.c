@@ -85,8 +85,9 @@ struct node_entry *node_conn_put(struct node_conn *conn, const struct stele_uuid
     struct stele_buf *batch = node_world_batch(world, shape, entry->value);
     struct stele_produce_partition wanted = {
         .topic_id = *topic_id, .partition = partition, .records_bytes = (uint32_t)batch->count};
-    struct stele_request request = {.header.api = STELE_API_PRODUCE,
-                                    .body.produce = {.acks = shape->acks, .partitions = &wanted, .partition_count = 1}};
+    struct stele_request request = {
+        .header.api = STELE_API_PRODUCE,
+        .body.produce = {.acks = shape->acks, .timeout_ms = 30000, .partitions = &wanted, .partition_count = 1}};
     entry->correlation_id = node_conn_send(conn, &request, batch->bytes, batch->count);
     stele_buf_unref(batch);
     return entry;

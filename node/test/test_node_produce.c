@@ -206,8 +206,9 @@ static void test_duplicate(void **state)
         assert_int_equal(node_conn_produce(conn, &topic_id, 0)->offset, 0);
         struct stele_buf *batch = node_world_batch(world, &shape, world->next_value);
         struct stele_produce_partition wanted = {.topic_id = topic_id, .records_bytes = (uint32_t)batch->count};
-        struct stele_request request = {.header.api = STELE_API_PRODUCE,
-                                        .body.produce = {.acks = -1, .partitions = &wanted, .partition_count = 1}};
+        struct stele_request request = {
+            .header.api = STELE_API_PRODUCE,
+            .body.produce = {.acks = -1, .timeout_ms = 30000, .partitions = &wanted, .partition_count = 1}};
         for (int i = 0; i < 3; i++) {
             (void)node_conn_send(conn, &request, batch->bytes, batch->count);
             (void)node_conn_send(other, &request, batch->bytes, batch->count);
@@ -260,8 +261,9 @@ static void test_many_partitions(void **state)
             bytes += batch->count;
             stele_buf_unref(batch);
         }
-        struct stele_request request = {.header.api = STELE_API_PRODUCE,
-                                        .body.produce = {.acks = 1, .partitions = wanted, .partition_count = PARTS}};
+        struct stele_request request = {
+            .header.api = STELE_API_PRODUCE,
+            .body.produce = {.acks = 1, .timeout_ms = 30000, .partitions = wanted, .partition_count = PARTS}};
         (void)node_conn_send(conn, &request, records, bytes);
         node_conn_take(conn, &answer);
         assert_int_equal(answer.response.body.produce.result_count, PARTS);
@@ -287,12 +289,55 @@ static void test_many_partitions(void **state)
     }
 }
 
+/* A produce that waits for its sync longer than its time-out is told so, once, and no sooner; its record stays, is
+ * readable after the sync, and wakes who waits for it. */
+static void test_timeout(void **state)
+{
+    (void)state;
+    struct node_world *world = node_world_new(7, 2);
+    struct stele_uuid id;
+    struct node_shape shape = {.count = 1, .acks = -1};
+    node_world_set(world, "log.flush.before.ack", "true");
+    node_world_start(world);
+    struct node_conn *conn = node_world_greet(world, 1), *reader = node_world_greet(world, 2);
+    assert_ok(node_conn_create_topic(conn, "t", 1, &id));
+    assert_int_equal(node_conn_produce(conn, &id, 0)->err, STELE_OK);
+    struct stele_fetch_partition at = node_fetch_at(&id, 0, 1);
+    node_conn_send_fetch(reader, &(struct stele_fetch_request){.replica_id = -1,
+                                                               .max_wait_ms = 200000,
+                                                               .min_bytes = 1,
+                                                               .max_bytes = 1 << 20,
+                                                               .partitions = &at,
+                                                               .partition_count = 1});
+    node_world_run(world);
+    world->holds_jobs = true;
+    struct node_entry *entry = node_conn_put(conn, &id, 0, &shape);
+    node_world_pass(world, 29000);
+    node_world_drain(world);
+    assert_false(entry->is_answered);
+    node_world_pass(world, 2000);
+    node_world_drain(world);
+    assert_true(entry->is_answered);
+    assert_int_equal(entry->err, STELE_REQUEST_TIMED_OUT);
+    assert_int_equal(reader->out_count, 0);
+    world->holds_jobs = false;
+    struct node_answer answer;
+    node_conn_take(reader, &answer);
+    assert_int_equal(answer.response.body.fetch.results[0].err, STELE_OK);
+    assert_true(answer.records_bytes > 0);
+    entry = node_conn_produce(conn, &id, 0);
+    assert_int_equal(entry->offset, 2);
+    assert_ok(node_world_stop(world));
+    node_world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_mixed_order), cmocka_unit_test(test_read_your_writes),
         cmocka_unit_test(test_refusals),    cmocka_unit_test(test_acks_0),
         cmocka_unit_test(test_duplicate),   cmocka_unit_test(test_many_partitions),
+        cmocka_unit_test(test_timeout),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
