@@ -85,12 +85,12 @@ static void formatted(struct stele_controller *control)
     struct stele_meta_properties properties;
     const char *cluster_id = control->mlog.image.cluster_id;
     bool has_identity = stele_log_dirs_identity(control->dirs, &properties);
-    if (has_identity && (strcmp(properties.cluster_id, cluster_id) != 0 || properties.node_id != node->node_id)) {
-        start_failed(control, stele_error_set(&control->error, STELE_FOREIGN,
-                                              "%s belongs to node %d of cluster %s, this is node %d and the metadata "
-                                              "log is of cluster %s: choose another directory or set node.id",
-                                              stele_log_dirs_path(control->dirs, 0), (int)properties.node_id,
-                                              properties.cluster_id, (int)node->node_id, cluster_id));
+    if (has_identity && strcmp(properties.cluster_id, cluster_id) != 0) {
+        start_failed(control,
+                     stele_error_set(&control->error, STELE_FOREIGN,
+                                     "%s belongs to cluster %s, and the metadata log in it to cluster %s: it "
+                                     "was put together from two; restore the one or the other from a copy",
+                                     stele_log_dirs_path(control->dirs, 0), properties.cluster_id, cluster_id));
         return;
     }
     (void)snprintf(node->cluster_id, sizeof(node->cluster_id), "%s", cluster_id);
@@ -197,7 +197,8 @@ static void open_work(struct stele_job *job)
     struct stele_log_dirs_options options = {.env = control->shard->env,
                                              .paths = (const char *const *)node->dir_paths,
                                              .count = node->dir_count,
-                                             .reserve_bytes = node->limits.reserve_bytes};
+                                             .reserve_bytes = node->limits.reserve_bytes,
+                                             .node_id = node->node_id};
     control->error.text[0] = 0;
     control->job_err = stele_log_dirs_open(&options, &control->dirs, &control->error);
     if (control->job_err == STELE_OK)

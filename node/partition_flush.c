@@ -109,9 +109,10 @@ enum stele_err stele_partition__sync_names(struct stele_vfs *vfs, const struct s
     enum stele_err err = stele_partition_metadata_write(vfs, partition->path, topic_id, true);
     while (bytes > 0 && partition->path[bytes - 1] != '/')
         bytes--;
-    STELE_ASSERT(bytes > 1 && bytes < sizeof(parent));
-    memcpy(parent, partition->path, bytes - 1);
-    parent[bytes - 1] = 0;
+    STELE_ASSERT(bytes > 0 && bytes < sizeof(parent));
+    bytes = bytes > 1 ? bytes - 1 : 1; /* the root keeps its slash */
+    memcpy(parent, partition->path, bytes);
+    parent[bytes] = 0;
     return err == STELE_OK ? vfs->ops->sync_dir(vfs, parent) : err;
 }
 

@@ -13,6 +13,7 @@ struct stele_log_dirs_options {
     const char *const *paths; /* log.dirs */
     int count;
     int64_t reserve_bytes; /* log.dir.reserve.bytes */
+    int32_t node_id;       /* whose they must be once they are formatted; -1: anybody's */
 };
 
 /** A partition's directory that was found. */
@@ -30,10 +31,10 @@ struct stele_found_log {
  * (-delete).
  *
  * FOREIGN, found before anything is created or locked: the first directory holds partitions or meta.properties but its
- * metadata log (__cluster_metadata-0) does not begin with our FORMAT record; or another directory holds them and is not
- * of the first one's cluster and node. A first start that a crash broke off is no foreign directory: a metadata log
- * whose beginning was never synced, and neither meta.properties nor another partition; so write meta.properties
- * (format) only after the FORMAT record was synced.
+ * metadata log (__cluster_metadata-0) does not begin with our FORMAT record, or it is another node's; or another
+ * directory holds them and is not of the first one's cluster and node. A first start that a crash broke off is no
+ * foreign directory: a metadata log whose beginning was never synced, and neither meta.properties nor another
+ * partition; so write meta.properties (format) only after the FORMAT record was synced.
  *
  * A directory that fails with an I/O error is offline and the others go on, but the first must work: it holds the
  * metadata log. `error` names the directory or file and the way out.

@@ -242,6 +242,10 @@ static enum stele_err look(struct stele_log_dirs *dirs, int at, struct stele_err
     if (err != STELE_OK)
         return err;
     dir->has_properties = looking.has_properties;
+    if (at == 0 && looking.has_properties && dirs->node_id >= 0 && dir->properties.node_id != dirs->node_id)
+        return stele_error_set(error, STELE_FOREIGN,
+                               "%.300s belongs to node %d, this is node %d: choose another directory or set node.id",
+                               dir->path, (int)dir->properties.node_id, (int)dirs->node_id);
     bool is_used = looking.has_partition || looking.has_properties || looking.has_metadata;
     return at > 0 && is_used ? check_other(dirs, at, error) : STELE_OK;
 }
@@ -505,6 +509,7 @@ static enum stele_err new_dirs(const struct stele_log_dirs_options *options, str
         return STELE_NO_MEMORY;
     dirs->env = options->env;
     dirs->reserve_bytes = options->reserve_bytes;
+    dirs->node_id = options->node_id;
     dirs->dirs = stele_mem_array(mem, STELE_MEM_LOG, (size_t)options->count, sizeof(*dirs->dirs));
     for (int i = 0; i < options->count && dirs->dirs != NULL; i++) {
         dirs->dirs[i].path = stele_mem_string(mem, STELE_MEM_LOG, options->paths[i]);

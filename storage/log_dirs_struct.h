@@ -25,6 +25,7 @@ struct stele_log_dirs {
     struct stele_log_dir *dirs;
     int count;
     _Atomic int64_t reserve_bytes;
+    int32_t node_id;               /* -1: any */
     struct stele_found_log *found; /* by topic, partition, directory */
     int found_count, found_capacity;
 };

@@ -16,6 +16,7 @@ struct fixture {
     struct stele_test_env env;
     const char *paths[3];
     int count;
+    int32_t node_id; /* that the opener says it is */
     struct stele_error error;
     uint8_t format[512];
     size_t format_count;
@@ -52,6 +53,7 @@ static int setup(void **state)
     f->paths[1] = "/b/c";
     f->paths[2] = "/d";
     f->count = 2;
+    f->node_id = -1;
     stele_arena_init(&arena, &f->env.mem.mem, STELE_MEM_LOG, 0);
     struct stele_metadata_record record = {.kind = STELE_METADATA_FORMAT,
                                            .u.format = {.format = "stele", .level = 1, .cluster_id = "c"}};
@@ -75,7 +77,7 @@ static int teardown(void **state)
 static enum stele_err open_dirs(struct fixture *f, struct stele_log_dirs **out_dirs)
 {
     struct stele_log_dirs_options options = {
-        .env = &f->env.env, .paths = f->paths, .count = f->count, .reserve_bytes = 1000};
+        .env = &f->env.env, .paths = f->paths, .count = f->count, .reserve_bytes = 1000, .node_id = f->node_id};
     f->error.text[0] = 0;
     return stele_log_dirs_open(&options, out_dirs, &f->error);
 }
@@ -570,6 +572,23 @@ static void test_reserve(void **state)
     stele_log_dirs_close(dirs);
 }
 
+/* Another node's directories are refused before anything is taken from them. */
+static void test_other_node(void **state)
+{
+    struct fixture *f = *state;
+    struct stele_log_dirs *dirs = NULL;
+    format_dirs(f); /* of node 7 */
+    disk_put_text(f->disk, "/a/" STELE_CLEAN_SHUTDOWN_FILE, "{}");
+    f->node_id = 8;
+    assert_int_equal(open_dirs(f, &dirs), STELE_FOREIGN);
+    assert_non_null(strstr(f->error.text, "belongs to node 7, this is node 8"));
+    f->node_id = 7;
+    put_partition(f, "/a/t-0");
+    assert_ok(open_dirs(f, &dirs));
+    assert_true(stele_log_dirs_found(dirs, 0)->was_clean || stele_log_dirs_found(dirs, 1)->was_clean);
+    stele_log_dirs_close(dirs);
+}
+
 /* Between two measurements the room is what was measured less what was taken; a disk that refused a write is full until
  * it is asked again, and told so even when it says that there is room. */
 static void test_room(void **state)
@@ -836,6 +855,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_checkpoint, setup, teardown),
         cmocka_unit_test_setup_teardown(test_reserve, setup, teardown),
         cmocka_unit_test_setup_teardown(test_room, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_other_node, setup, teardown),
         cmocka_unit_test_setup_teardown(test_open_failures, setup, teardown),
         cmocka_unit_test_setup_teardown(test_open_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(test_every_call_fails, setup, teardown),
