@@ -1,5 +1,6 @@
 #include "node/authorize.h"
 #include "node/node_struct.h"
+#include "node/observe.h"
 #include "node/server_call.h"
 #include "node/session.h"
 
@@ -38,6 +39,7 @@ void stele_dispatch(struct stele_server_call *call)
     size_t message_bytes = (size_t)(call->records - call->frame->bytes);
     enum stele_err err = stele_request_decode(&call->arena, call->frame->bytes, message_bytes, &call->request);
     if (err != STELE_OK) {
+        STELE_METRIC_ADD(call->shard->env->metrics, connections_refused, 1);
         stele_server_call_fail(call, err == STELE_UNSUPPORTED_VERSION
                                          ? "a request of an api or version that is not served"
                                      : err == STELE_NO_MEMORY ? "memory ran out"
@@ -45,6 +47,7 @@ void stele_dispatch(struct stele_server_call *call)
         return;
     }
     enum stele_api api = call->request.header.api;
+    stele_observe_request(call);
     if (!call->session->is_greeted && api != STELE_API_HELLO) {
         stele_server_call_fail(call, "a request before hello");
         return;

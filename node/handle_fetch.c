@@ -34,7 +34,7 @@ struct fetch {
     struct fetch_part *parts;
     size_t count, pending;
     enum fetch_state state;
-    int64_t deadline_ms;
+    int64_t deadline_ms, parked_us; /* monotonic */
     struct stele_timer timer;
 };
 
@@ -255,6 +255,7 @@ static void park(struct fetch *all, int64_t bytes)
     int64_t missing = wanted_bytes(all) - bytes;
     int64_t share = stele_max_i64((missing + (int64_t)all->count - 1) / (int64_t)all->count, 1);
     all->state = FETCH_PARKED;
+    all->parked_us = stele_env_mono_us(shard->env);
     free_aborted(all);
     stele_shard_arm(shard, &all->timer, all->deadline_ms);
     for (size_t i = 0; i < all->count; i++) {
@@ -278,6 +279,7 @@ static void wake(struct fetch *all)
     if (all->state != FETCH_PARKED)
         return;
     all->state = FETCH_CANCELLING;
+    all->call->stages.wait_us += stele_env_mono_us(all->call->shard->env) - all->parked_us;
     stele_timer_cancel(all->call->shard->wheel, &all->timer);
     all->pending = all->count;
     for (size_t i = 0; i < all->count; i++)
@@ -289,6 +291,7 @@ static void part_done(struct stele_op *op)
     struct fetch *all = STELE_CONTAINER_OF(op, struct fetch_part, read.op)->all;
     switch (all->state) {
     case FETCH_READING:
+        stele_stages_raise(&all->call->stages, &op->stages);
         if (--all->pending == 0)
             all_read(all);
         return;

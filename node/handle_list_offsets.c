@@ -46,6 +46,7 @@ static void answer(struct list_offsets *all)
 static void part_done(struct stele_op *op)
 {
     struct list_offsets *all = STELE_CONTAINER_OF(op, struct list_part, list.op)->all;
+    stele_stages_raise(&all->call->stages, &op->stages);
     if (--all->pending == 0)
         answer(all);
 }

@@ -70,6 +70,7 @@ static void answer(struct produce *all)
 static void part_done(struct stele_op *op)
 {
     struct produce_part *part = STELE_CONTAINER_OF(op, struct produce_part, produce.op);
+    stele_stages_raise(&part->all->call->stages, &op->stages);
     if (--part->all->pending == 0)
         answer(part->all);
 }

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "node/node_struct.h"
+#include "node/observe.h"
 #include "node/partition.h"
 #include "node/session.h"
 
@@ -30,6 +31,8 @@ static void read_limits(struct stele_node *node)
                                           bounded_ms(settings, "replica.high.watermark.checkpoint.interval.ms"));
     limits->checkpoint_ms =
         stele_min_i64(limits->checkpoint_ms, bounded_ms(settings, "log.flush.start.offset.checkpoint.interval.ms"));
+    limits->slow_us = bounded_ms(settings, "slow.request.ms") * 1000;
+    limits->metrics_topics_max = (int)stele_settings_int(settings, "metrics.topics.max");
     limits->opening_max = (int)stele_settings_int(settings, "num.recovery.threads.per.data.dir") *
                           (node->dir_count > 0 ? node->dir_count : 1);
 }
@@ -74,7 +77,9 @@ enum stele_err stele_node_new(const struct stele_node_options *options, struct s
     node->mem = mem;
     node->settings = options->settings;
     node->node_id = (int32_t)stele_settings_int(options->settings, "node.id");
+    node->began_us = stele_env_mono_us(options->envs[STELE_SHARD_CONTROL]);
     stele_list_init(&node->partitions);
+    stele_list_init(&node->asks);
     enum stele_err err = split_dirs(node);
     read_limits(node);
     node->shards = stele_mem_array(mem, STELE_MEM_NODE, (size_t)options->shard_count, sizeof(*node->shards));
@@ -145,6 +150,7 @@ void stele_node_free(struct stele_node *node)
     }
     while (!stele_list_is_empty(&node->partitions))
         stele_partition_free(STELE_CONTAINER_OF(node->partitions.next, struct stele_partition, all));
+    stele_node_asks_free(node);
     stele_controller_deinit(&node->control);
     for (int i = 0; i < node->shard_count; i++)
         stele_shard_deinit(&node->shards[i]);

@@ -14,6 +14,14 @@ struct stele_node;
 
 enum { STELE_SHARD_CONTROL = 0, STELE_SHARD_DATA = 1 }; /* data shards are 1..n */
 
+/** What only the host can know of the process and the machine; -1 where it does not. */
+struct stele_host_stats {
+    int64_t resident_bytes, anonymous_bytes, peak_bytes; /* RSS; of it no file's; the largest ever */
+    int64_t page_cache_bytes;                            /* of the control group, or of the machine */
+    int64_t descriptors;
+    int64_t cpu_us;
+};
+
 struct stele_node_options {
     struct stele_env **envs;         /* [0] control, then data shards */
     struct stele_net **nets;         /* the same order */
@@ -24,6 +32,7 @@ struct stele_node_options {
     void (*stopped)(void *arg, enum stele_err err);
     /* The metadata log or a checkpoint failed: the process must end with `exit_code`. */
     void (*fatal)(void *arg, int exit_code, const struct stele_error *error);
+    void (*host_stats)(void *arg, struct stele_host_stats *out_stats); /* NULL: nothing is known */
     void *arg;
 };
 
@@ -42,6 +51,13 @@ STELE_MUST_CHECK enum stele_err stele_node_accept(struct stele_node *node, int s
 /** On a shard's loop: monotonic ms of its next deadline (INT64_MAX none), and the call when it has come. */
 int64_t stele_node_deadline(struct stele_node *node, int shard);
 void stele_node_tick(struct stele_node *node, int shard);
+/** From the control shard's loop: the node's metrics as text of Prometheus' format 0.0.4. `done` is called on that
+ * loop, never from inside this call, unless the node is freed before; the buffer is the callee's to give back, NULL
+ * when memory ran out. Errors: NO_MEMORY (done is not called). */
+STELE_MUST_CHECK enum stele_err stele_node_metrics(struct stele_node *node,
+                                                   void (*done)(void *arg, struct stele_buf *text), void *arg);
+/** From the control shard's loop: true while requests are served; otherwise *out_why is a sentence. */
+bool stele_node_is_serving(const struct stele_node *node, char out_why[STELE_ERROR_TEXT_BYTES]);
 /** Graceful: refuses new work, answers what waits, closes logs, marks clean. From the control shard's loop. */
 void stele_node_stop(struct stele_node *node);
 /** After stopped, or as a crash: drops everything without touching a file. Before it the connections are gone with all

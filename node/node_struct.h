@@ -13,6 +13,8 @@ struct stele_node_limits {
     int64_t idle_ms;
     int64_t reserve_bytes;
     int64_t retain_ms, expire_ms, checkpoint_ms;
+    int64_t slow_us; /* slow.request.ms */
+    int metrics_topics_max;
     int opening_max; /* partitions that one shard opens at the same time */
 };
 
@@ -38,6 +40,8 @@ struct stele_node {
     struct stele_shard *shards;
     int shard_count;
     struct stele_controller control;
+    int64_t began_us;       /* monotonic, when it was made */
+    struct stele_list asks; /* observations for the host (samples.c) */
 
     /* Constant from `ready` on. */
     struct stele_dir_state *dirs;

@@ -41,6 +41,24 @@ void stele_op__post(struct stele_op *op)
     op->home->env->ops->post(op->home->env, &op->task);
 }
 
+void stele_op__begin(struct stele_op *op)
+{
+    struct stele_env *env = op->shard->env;
+    op->stages.queue_us = stele_env_mono_us(env) - op->sent_us;
+    STELE_METRIC_OBSERVE(env->metrics, request_queue, op->stages.queue_us);
+}
+
+void stele_stages_raise(struct stele_stages *stages, const struct stele_stages *of_operation)
+{
+    stages->queue_us = stele_max_i64(stages->queue_us, of_operation->queue_us);
+    stages->append_us = stele_max_i64(stages->append_us, of_operation->append_us);
+    stages->fsync_us = stele_max_i64(stages->fsync_us, of_operation->fsync_us);
+    stages->read_us = stele_max_i64(stages->read_us, of_operation->read_us);
+    stages->segments_searched += of_operation->segments_searched;
+    stages->bytes_scanned += of_operation->bytes_scanned;
+    stages->was_cold = stages->was_cold || of_operation->was_cold;
+}
+
 enum stele_err stele_partition__state_error(const struct stele_partition *partition)
 {
     switch (partition->state) {
@@ -90,6 +108,8 @@ void stele_op_submit(struct stele_op *op)
     op->partition = NULL;
     op->current_leader_id = -1;
     op->current_leader_epoch = -1;
+    op->sent_us = stele_env_mono_us(op->home->env);
+    op->stages = (struct stele_stages){.queue_us = 0};
     stele_list_init(&op->link);
     op->task.run = op_arrived;
     stele_shard_send(op->home, op->shard, &op->task);
@@ -157,6 +177,10 @@ static void answer_durable(struct stele_partition *partition)
         if (!is_durable(partition, produce))
             return;
         leave_acks(produce);
+        if (stele_log_config(partition->log)->flush_before_ack) {
+            produce->op.stages.fsync_us = stele_env_mono_us(partition->shard->env) - produce->appended_us;
+            STELE_METRIC_OBSERVE(partition->shard->env->metrics, request_fsync, produce->op.stages.fsync_us);
+        }
         produce->log_start_offset = stele_log_start_offset(partition->log);
         produce->durability = stele_log_recovery_point(partition->log) > produce->appended.last_offset
                                   ? STELE_DURABILITY_SYNCED
@@ -241,7 +265,11 @@ static void append(struct stele_partition *partition, struct stele_produce_op *p
                               .count = produce->validated.bytes,
                               .origin = STELE_ORIGIN_CLIENT,
                               .leader_epoch = partition->leader_epoch};
+    struct stele_env *env = partition->shard->env;
     enum stele_err err = stele_log_append(partition->log, &in, &produce->appended);
+    produce->appended_us = stele_env_mono_us(env);
+    produce->op.stages.append_us = produce->appended_us - produce->op.sent_us - produce->op.stages.queue_us;
+    STELE_METRIC_OBSERVE(env->metrics, request_append, produce->op.stages.append_us);
     stele_buf_unref(rebuilt);
     produce->validated.rebuilt = NULL;
     if (err == STELE_NO_SPACE) {
@@ -280,6 +308,7 @@ static void produce_now(struct stele_partition *partition, struct stele_produce_
         stele_op__finish(&produce->op, stele_partition__state_error(partition));
         return;
     }
+    stele_op__begin(&produce->op);
     if (!produce->is_validated) {
         struct stele_env *env = partition->shard->env;
         produce->is_validated = true;

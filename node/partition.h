@@ -13,6 +13,7 @@
 #define STELE_NODE_PARTITION_H
 
 #include "base/timing_wheel.h"
+#include "node/server_call.h"
 #include "node/shard.h"
 #include "node/table.h"
 #include "proto/api.h"
@@ -38,6 +39,8 @@ struct stele_op {
     void (*done)(struct stele_op *op); /* on `home` */
     enum stele_err err;
     int32_t current_leader_id, current_leader_epoch; /* -1, or hints */
+    int64_t sent_us;                                 /* monotonic, when it was submitted */
+    struct stele_stages stages;
 };
 
 struct stele_produce_op {
@@ -60,13 +63,14 @@ struct stele_produce_op {
     struct stele_error error;
     struct stele_timer timer;
     bool is_validating, is_validated, is_visible;
+    int64_t appended_us; /* monotonic */
 };
 
 /** A job that reads what is not in the page cache. */
 struct stele_cold {
     struct stele_list link; /* in its shard's, while the budget is used up */
     struct stele_job job;
-    int64_t bytes;
+    int64_t bytes, asked_us;
 };
 
 struct stele_read_op {
@@ -260,6 +264,8 @@ void stele_partition_close(struct stele_partition *partition);
 
 /* Between the files of the partition. */
 
+/** The partition begins with an operation: its stage queue ends. */
+void stele_op__begin(struct stele_op *op);
 /** The operation goes home. */
 void stele_op__finish(struct stele_op *op, enum stele_err err);
 /** The same, OK, always as a message: who waits is not called from the middle of an append. */

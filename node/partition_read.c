@@ -39,16 +39,45 @@ static void start_cold(struct stele_shard *shard)
 
 static void run_cold(struct stele_partition *partition, struct stele_cold *cold)
 {
+    struct stele_env *env = partition->shard->env;
     partition->job_count++;
+    cold->asked_us = stele_env_mono_us(env);
+    STELE_METRIC_ADD(env->metrics, cold_reads, 1);
+    STELE_METRIC_ADD(env->metrics, cold_read_bytes, cold->bytes);
     stele_list_init(&cold->link);
     stele_list_push(&partition->shard->cold, &cold->link);
     start_cold(partition->shard);
 }
 
-static void cold_ended(struct stele_partition *partition, const struct stele_cold *cold)
+static void cold_ended(struct stele_op *op, const struct stele_cold *cold)
 {
+    struct stele_partition *partition = op->partition;
+    struct stele_env *env = partition->shard->env;
+    int64_t took_us = stele_env_mono_us(env) - cold->asked_us;
+    op->stages.read_us += took_us;
+    op->stages.was_cold = true;
+    STELE_METRIC_OBSERVE(env->metrics, request_read, took_us);
     partition->shard->cold_bytes -= cold->bytes;
     start_cold(partition->shard);
+}
+
+/* What lookups cost, from the shard's own counters. Jobs of the shard count there too while partitions are opened: then
+ * a little of theirs is taken for the operation's. */
+struct lookups {
+    int64_t segments, bytes;
+};
+
+static struct lookups lookups_now(const struct stele_partition *partition)
+{
+    const struct stele_metrics *metrics = partition->shard->env->metrics;
+    return (struct lookups){.segments = metrics->log_segments_searched, .bytes = metrics->log_lookup_bytes};
+}
+
+static void add_lookups(struct stele_op *op, const struct lookups *before)
+{
+    struct lookups now = lookups_now(op->partition);
+    op->stages.segments_searched += now.segments - before->segments;
+    op->stages.bytes_scanned += now.bytes - before->bytes;
 }
 
 /* Read. */
@@ -75,7 +104,9 @@ static enum stele_err read_log(struct stele_partition *partition, struct stele_r
 
 static void read_hot(struct stele_partition *partition, struct stele_read_op *read)
 {
+    struct lookups before = lookups_now(partition);
     enum stele_err err = read_log(partition, read);
+    add_lookups(&read->op, &before);
     if (err != STELE_OK)
         stele_slice_release(&read->slice);
     if (stele_log_is_failed(partition->log))
@@ -95,7 +126,7 @@ static void load_done(struct stele_job *job)
     struct stele_partition *partition = read->op.partition;
     stele_slice_release(&read->slice);
     read->file = NULL;
-    cold_ended(partition, &read->cold);
+    cold_ended(&read->op, &read->cold);
     if (partition->state != STELE_PARTITION_OPEN) {
         stele_op__finish(&read->op, stele_partition__state_error(partition));
     } else if (read->load_err == STELE_IO) {
@@ -130,6 +161,7 @@ static void read_now(struct stele_op *op)
 {
     struct stele_read_op *read = read_of(op);
     struct stele_partition *partition = op->partition;
+    stele_op__begin(op);
     read->slice = (struct stele_slice){.file = NULL};
     read->file = NULL;
     if (partition->state != STELE_PARTITION_OPEN) {
@@ -227,7 +259,7 @@ static void list_done(struct stele_job *job)
 {
     struct stele_list_op *list = STELE_CONTAINER_OF(job, struct stele_list_op, cold.job);
     struct stele_partition *partition = list->op.partition;
-    cold_ended(partition, &list->cold);
+    cold_ended(&list->op, &list->cold);
     if (partition->state == STELE_PARTITION_OPEN) {
         list_step(partition, list);
     } else {
@@ -240,8 +272,10 @@ static void list_done(struct stele_job *job)
 static void list_step(struct stele_partition *partition, struct stele_list_op *list)
 {
     struct stele_log *log = partition->log;
+    struct lookups before = lookups_now(partition);
     bool waits = false;
     enum stele_err err = stele_log_time_step(log, &list->query, &waits);
+    add_lookups(&list->op, &before);
     if (err == STELE_OK && waits) {
         list->cold = (struct stele_cold){.job = {.work = list_work, .done = list_done},
                                          .bytes = (int64_t)list->query.slice.bytes};
@@ -264,6 +298,7 @@ static void list_now(struct stele_op *op)
 {
     struct stele_partition *partition = op->partition;
     struct stele_list_op *list = list_of(op);
+    stele_op__begin(op);
     list->query = (struct stele_time_query){.timestamp = list->timestamp};
     if (partition->state == STELE_PARTITION_OPEN)
         list_step(partition, list);

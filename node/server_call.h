@@ -8,6 +8,16 @@
 
 struct stele_session;
 
+/** Where the time of a request went, in microseconds, and what was looked at for it. Of several operations the slowest
+ * of each stage, and the sum of what they looked at. */
+struct stele_stages {
+    int64_t queue_us, append_us, fsync_us, read_us;
+    int64_t wait_us; /* of a fetch for more: the time of nobody */
+    int64_t segments_searched, bytes_scanned;
+    bool was_cold;
+};
+void stele_stages_raise(struct stele_stages *stages, const struct stele_stages *of_operation);
+
 struct stele_server_call {
     struct stele_list link; /* in the session's list, in order of arrival */
     struct stele_session *session;
@@ -23,6 +33,10 @@ struct stele_server_call {
     int piece_count;
     size_t piece_bytes;
 
+    int64_t came_us, done_us; /* monotonic */
+    struct stele_stages stages;
+
+    bool is_understood; /* it was decoded */
     bool is_done, has_no_answer;
     bool is_hurried;       /* somebody waits behind it: answer as soon as it can be answered */
     const char *close_why; /* the connection is closed after it; NULL: goes on */

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "node/node_struct.h"
+#include "node/observe.h"
 
 #include <string.h>
 
@@ -130,6 +131,8 @@ static bool memory_is_short(const struct stele_mem *mem)
 static void pause_for_memory(struct stele_session *session)
 {
     struct stele_shard *shard = session->shard;
+    if ((session->paused & STELE_PAUSE_MEMORY) == 0)
+        STELE_METRIC_ADD(shard->env->metrics, memory_pauses, 1);
     session->paused |= STELE_PAUSE_MEMORY;
     stele_shard_arm(shard, &session->memory_timer, stele_env_mono_ms(shard->env) + MEMORY_RETRY_MS);
 }
@@ -177,6 +180,7 @@ static bool send_answer(struct stele_session *session, struct stele_server_call 
         err = ops->send(session->conn, call->pieces, call->piece_count);
     /* Counted here too: of a peer that takes nothing at all `sent` never hears. */
     session->queued_bytes += piece.bytes + call->piece_bytes;
+    STELE_METRIC_ADD(session->shard->env->metrics, sent_bytes, piece.bytes + call->piece_bytes);
     if (session->queued_bytes >= QUEUED_BYTES_MAX)
         session->paused |= STELE_PAUSE_SENDS;
     return err == STELE_OK;
@@ -192,7 +196,8 @@ static void send_answers(struct stele_session *session)
         struct stele_server_call *call = first_call(session);
         const char *close_why = call->close_why;
         if (!call->has_no_answer && !send_answer(session, call))
-            close_why = "an answer could not be made";
+            close_why = call->close_why = "an answer could not be made";
+        stele_observe_answer(call);
         if (call->request.header.api == STELE_API_HELLO && close_why == NULL)
             session->is_greeted = true;
         call_free(call);
@@ -212,6 +217,7 @@ void stele_server_call_done(struct stele_server_call *call)
     struct stele_session *session = call->session;
     STELE_ASSERT(!call->is_done);
     call->is_done = true;
+    call->done_us = stele_env_mono_us(call->shard->env);
     call->hurry = NULL;
     if (session->conn == NULL)
         call_free(call);
@@ -231,6 +237,7 @@ void stele_server_call_fail(struct stele_server_call *call, const char *why)
 static void refuse(struct stele_session *session, const char *what)
 {
     struct stele_shard *shard = session->shard;
+    STELE_METRIC_ADD(shard->env->metrics, connections_refused, 1);
     stele_trace(shard->env, STELE_TRACE_CONN_REFUSED, shard->net->ops->peer(session->conn), what, session->id, 0, 0);
     cut(session, what);
 }
@@ -273,6 +280,7 @@ static struct stele_server_call *call_new(struct stele_session *session)
     frame->count = frame->capacity;
     call->session = session;
     call->shard = session->shard;
+    call->came_us = stele_env_mono_us(session->shard->env);
     call->frame = frame;
     call->records = frame->bytes + session->frame_header.message_bytes;
     call->records_bytes = frame->count - session->frame_header.message_bytes;
@@ -334,6 +342,7 @@ static void session_received(void *arg, size_t count)
     session->refs++;
     session->active_ms = stele_env_mono_ms(session->shard->env);
     session->got += count;
+    STELE_METRIC_ADD(session->shard->env->metrics, received_bytes, count);
     if (session->frame == NULL) {
         STELE_ASSERT(session->got <= sizeof(session->header));
         if (session->got == sizeof(session->header))
@@ -389,6 +398,7 @@ enum stele_err stele_session_new(struct stele_shard *shard, struct stele_conn *c
     stele_timer_init(&session->memory_timer, memory_fired);
     stele_list_push(&shard->sessions, &session->link);
     shard->session_count++;
+    STELE_METRIC_ADD(shard->env->metrics, connections_accepted, 1);
     stele_shard_arm(shard, &session->idle_timer, session->active_ms + shard->node->limits.idle_ms);
     stele_trace(shard->env, STELE_TRACE_CONN_ACCEPTED, shard->net->ops->peer(conn), NULL, session->id, 0, 0);
     *out_handler = &session_handler;

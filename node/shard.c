@@ -4,6 +4,7 @@
 #include "node/node_struct.h"
 #include "node/partition.h"
 #include "node/session.h"
+#include "node/slowlog.h"
 
 enum { WHEEL_TICK_MS = 1, WHEEL_SLOTS = 20 };
 
@@ -45,6 +46,12 @@ enum stele_err stele_shard_init(struct stele_shard *shard, struct stele_node *no
                                         stele_settings_int(node->settings, "index.map.bytes.max"));
     if (shard->wheel == NULL || shard->cache == NULL)
         return STELE_NO_MEMORY;
+    if (index != STELE_SHARD_CONTROL) {
+        shard->slowlog = stele_mem_alloc(env->mem, STELE_MEM_NODE, sizeof(*shard->slowlog));
+        if (shard->slowlog == NULL)
+            return STELE_NO_MEMORY;
+        shard->slowlog->threshold_us = node->limits.slow_us;
+    }
     return stele_timing_wheel_reserve(shard->wheel, forever_ms);
 }
 
@@ -52,6 +59,7 @@ void stele_shard_deinit(struct stele_shard *shard)
 {
     if (shard->env == NULL)
         return;
+    stele_mem_free(shard->env->mem, shard->slowlog);
     stele_file_cache_free(shard->cache);
     stele_timing_wheel_free(shard->wheel);
 }

@@ -15,6 +15,7 @@
 
 struct stele_node;
 struct stele_partition;
+struct stele_slowlog;
 
 struct stele_shard {
     struct stele_node *node;
@@ -34,6 +35,8 @@ struct stele_shard {
 
     struct stele_list cold; /* reads that wait for room under the budget of cold bytes */
     int64_t cold_bytes;     /* being read in */
+
+    struct stele_slowlog *slowlog; /* of a data shard */
 
     struct stele_list holds; /* ranges that its connections send (handle_fetch.c) */
 

@@ -133,6 +133,11 @@ bool stele_log_dirs_is_full(const struct stele_log_dirs *dirs, int dir)
     return dirs->dirs[dir].room < 0;
 }
 
+int64_t stele_log_dirs_free_bytes(const struct stele_log_dirs *dirs, int dir)
+{
+    return dirs->dirs[dir].room + dirs->reserve_bytes;
+}
+
 void stele_log_dirs_take(struct stele_log_dirs *dirs, int at, int64_t bytes)
 {
     struct stele_log_dir *dir = &dirs->dirs[at];

@@ -95,6 +95,8 @@ void stele_log_dirs_fail(struct stele_log_dirs *dirs, int dir, const char *reaso
  * told of every append, with INT64_MAX of one that the disk refused. A measurement is due when something was taken or
  * the disk was full. Any thread, but for measure. */
 bool stele_log_dirs_is_full(const struct stele_log_dirs *dirs, int dir);
+/** As last measured, less what was taken since; may be below 0. */
+int64_t stele_log_dirs_free_bytes(const struct stele_log_dirs *dirs, int dir);
 void stele_log_dirs_take(struct stele_log_dirs *dirs, int dir, int64_t bytes);
 bool stele_log_dirs_is_measure_due(const struct stele_log_dirs *dirs, int dir);
 void stele_log_dirs_measure(struct stele_log_dirs *dirs, int dir);

@@ -8,7 +8,7 @@
 struct stele_log_flush {
     struct stele_env *env;
     char *dir; /* the log's: a log outlives its flush */
-    int64_t target;
+    int64_t target, begun_us;
     int segment_count;
     struct stele_segment_sync *segments;
     int64_t *snapshots; /* of segments made since the last flush */
@@ -63,7 +63,8 @@ enum stele_err stele_log_flush_begin(struct stele_log *log, struct stele_log_flu
     struct stele_log_flush *flush = stele_mem_alloc(log->env->mem, STELE_MEM_LOG, sizeof(*flush));
     if (flush == NULL)
         return STELE_NO_MEMORY;
-    *flush = (struct stele_log_flush){.env = log->env, .dir = log->dir, .target = log->log_end_offset};
+    *flush = (struct stele_log_flush){
+        .env = log->env, .dir = log->dir, .target = log->log_end_offset, .begun_us = stele_env_mono_us(log->env)};
     err = pin_segments(log, flush);
     if (err == STELE_OK && log->epochs.is_dirty)
         err = stele_epoch_cache_text(&log->epochs, &flush->epochs, &flush->epochs_bytes);
@@ -133,8 +134,10 @@ void stele_log_flush_end(struct stele_log *log, struct stele_log_flush *flush, e
 {
     STELE_ASSERT(log->is_flushing);
     log->is_flushing = false;
-    log->last_flush_ms = stele_env_mono_ms(log->env);
+    int64_t now_us = stele_env_mono_us(log->env);
+    log->last_flush_ms = now_us / 1000;
     STELE_METRIC_ADD(log->env->metrics, log_flushes, 1);
+    STELE_METRIC_OBSERVE(log->env->metrics, flush_time, now_us - flush->begun_us);
     if (result == STELE_OK) {
         /* A truncation meanwhile took the end back. */
         log->recovery_point = stele_max_i64(log->recovery_point, stele_min_i64(flush->target, log->log_end_offset));

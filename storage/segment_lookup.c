@@ -260,7 +260,10 @@ enum stele_err stele_segment_find(struct stele_segment *seg, int64_t offset, int
     from = pos;
     if (err == STELE_OK)
         err = scan_for(&scan, offset, &pos, out_header);
+    STELE_METRIC_ADD(seg->env->metrics, log_segments_searched, 1);
     STELE_METRIC_ADD(seg->env->metrics, log_lookups, 1);
+    STELE_METRIC_OBSERVE(seg->env->metrics, lookup_entries, compared);
+    STELE_METRIC_OBSERVE(seg->env->metrics, lookup_bytes, pos - from);
     STELE_METRIC_ADD(seg->env->metrics, log_lookup_entries, compared);
     STELE_METRIC_ADD(seg->env->metrics, log_lookup_bytes, pos - from);
     if (err == STELE_OK && scan.missed > MISSED_ENTRIES_MAX && !seg->is_index_rebuilt &&
@@ -486,8 +489,10 @@ enum stele_err stele_segment_time_next(struct stele_segment *seg, const struct s
     enum stele_err err = scan_begin(&scan, seg);
     if (err != STELE_OK)
         return err;
-    if (inout_batch->pos < 0)
+    if (inout_batch->pos < 0) {
+        STELE_METRIC_ADD(seg->env->metrics, log_segments_searched, 1);
         err = time_start(&scan, search, &pos);
+    }
     while (err == STELE_OK && (err = scan_header(&scan, pos, &header, &bytes)) == STELE_OK) {
         if (header.max_timestamp >= search->timestamp && stele_batch_last_offset(&header) >= search->offset_min)
             break;

@@ -435,7 +435,7 @@ struct node_world *node_world_new(uint64_t seed, int data_shards)
         shard->index = i;
         shard->net.ops = &net_ops;
         shard->env = (struct stele_env){
-            .ops = &env_ops, .mem = &world->mem.mem, .vfs = sim_disk_vfs(world->disk), .metrics = &world->metrics};
+            .ops = &env_ops, .mem = &world->mem.mem, .vfs = sim_disk_vfs(world->disk), .metrics = &shard->metrics};
     }
     const struct stele_setting_row *table = stele_node_setting_rows(&rows);
     world->settings = stele_settings_new(&world->own.mem, table, rows);
@@ -461,6 +461,7 @@ enum stele_err node_world_begin(struct node_world *world)
                                          .ready = on_ready,
                                          .stopped = on_stopped,
                                          .fatal = on_fatal,
+                                         .host_stats = world->host_stats,
                                          .arg = world};
     assert_null(world->node);
     for (int i = 0; i < world->shard_count; i++) {

@@ -25,6 +25,7 @@ struct node_queue { /* of tasks */
 
 struct node_world_shard {
     struct stele_env env;
+    struct stele_metrics metrics;
     struct stele_net net;
     struct node_world *world;
     int index;
@@ -76,7 +77,6 @@ struct node_answer {
 struct node_world {
     struct stele_test_mem mem; /* the node's */
     struct stele_test_mem own; /* the world's */
-    struct stele_metrics metrics;
     struct sim_disk *disk;
     struct stele_settings *settings;
     struct stele_arena arena;
@@ -84,6 +84,7 @@ struct node_world {
     bool is_calm; /* everything in the order in which it was asked for */
     int64_t mono_us, wall_ms;
     int64_t traces[STELE_TRACE_KIND_COUNT];
+    void (*host_stats)(void *arg, struct stele_host_stats *out_stats);
 
     struct stele_node *node;
     int shard_count; /* with the control shard */
