@@ -30,7 +30,7 @@ static const struct stele_setting_row rows[] = {
     INT_ROW("max.in.flight.requests.per.connection", "5", 1, 1000, COUNT,
             "Requests that wait for an answer at the same time."),
     ENUM_ROW("acks", "all", "all,-1,0,1", "Who must have a record before it is acknowledged."),
-    BOOL_ROW("enable.idempotence", "false", "No record is written twice."),
+    BOOL_ROW("enable.idempotence", "true", "No record is written twice."),
     INT_ROW("retries", "2147483647", 0, INT32_MAX, COUNT, "Repetitions of a request that failed."),
     INT_ROW("linger.ms", "5", 0, INT32_MAX, MS, "Time for which a batch waits for more records."),
     INT_ROW("batch.size", "16384", 0, 1 << 30, BYTES, "Bytes from which a batch is sent at once."),

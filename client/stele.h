@@ -339,7 +339,7 @@ struct stele_delivery {
     int durability; /* 1 written, 2 replicated, 3 synced */
 };
 
-/** Settings: enable.idempotence (false), acks (all), retries (2147483647), delivery.timeout.ms (120000), linger.ms
+/** Settings: enable.idempotence (true), acks (all), retries (2147483647), delivery.timeout.ms (120000), linger.ms
  * (5), batch.size (16384), max.request.size (1048576), buffer.memory (33554432), compression.type (none; gzip, snappy,
  * lz4, zstd) with compression.gzip.level (-1), compression.lz4.level (9), compression.zstd.level (3).
  *

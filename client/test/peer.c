@@ -66,11 +66,12 @@ static enum stele_err peer_connect(struct stele_net *net, const char *address, c
     struct peer *peer = STELE_CONTAINER_OF(net, struct peer, net);
     struct stele_conn *conn = stele_mem_alloc(&peer->own.mem, STELE_MEM_TOOL, sizeof(*conn));
     assert_non_null(conn);
-    assert_string_equal(address, "peer:1");
+    size_t used = strlen(peer->addresses);
+    (void)snprintf(peer->addresses + used, sizeof(peer->addresses) - used, "%s ", address);
     *conn = (struct stele_conn){.peer = peer, .handler = handler, .arg = arg, .is_opening = true};
     peer->connects++;
-    conn->is_refused = peer->refusals > 0;
-    peer->refusals -= conn->is_refused;
+    conn->is_refused = peer->refusals > 0 || strcmp(address, peer->address) != 0;
+    peer->refusals -= peer->refusals > 0;
     stele_list_push(&peer->conns, &conn->link);
     *out_conn = conn;
     return STELE_OK;
@@ -611,6 +612,7 @@ void peer_init(struct peer *peer)
     peer->chunk_max = 1 << 20;
     peer->partition_count = 1;
     peer->topic = "t";
+    peer->address = "peer:1";
     memset(peer->topic_id.bytes, 0x5a, sizeof(peer->topic_id.bytes));
 }
 

@@ -44,6 +44,7 @@ struct peer {
     struct peer_log logs[PEER_PARTITIONS];
     int32_t partition_count;
     const char *topic;
+    const char *address; /* at which it is; elsewhere is nobody */
     struct stele_uuid topic_id;
 
     /* the script */
@@ -75,6 +76,7 @@ struct peer {
     unsigned fault_percent; /* of requests that meet a random fault */
 
     /* what it saw */
+    char addresses[64]; /* that were tried, one behind the other */
     int connects, produces, fetches, metadatas, creates, inits, duplicates;
     int produce_requests; /* also those that it did not answer */
     int64_t last_time;    /* that was asked for */

@@ -131,6 +131,38 @@ static void test_unreachable(void **state)
     stele_client_free(client);
 }
 
+/* With several addresses the next one is tried when there is nobody at one, by turns. */
+static void test_addresses(void **state)
+{
+    struct peer *peer = *state;
+    struct stele_client *client = NULL;
+    struct stele_error error;
+    assert_ok(stele_client__new(&peer->driver, "a:1,b:2,[::1]:3", quick, &client, &error));
+    peer->address = "b:2";
+    assert_int_equal(stele_topic_create(client, "t", 1, NULL).code, 0);
+    assert_string_equal(peer->addresses, "a:1 b:2 ");
+    peer->address = "a:1"; /* it moved */
+    peer_drop(peer);
+    assert_int_equal(stele_topic_create(client, "t", 1, NULL).code, 0);
+    assert_string_equal(peer->addresses, "a:1 b:2 [::1]:3 a:1 ");
+    stele_client_free(client);
+}
+
+/* Between connections that fail the pauses grow from reconnect.backoff.ms to reconnect.backoff.max.ms. */
+static void test_reconnect_backoff(void **state)
+{
+    struct peer *peer = *state;
+    const struct stele_setting settings[] = {{"reconnect.backoff.ms", "10"},
+                                             {"reconnect.backoff.max.ms", "200"},
+                                             {"request.timeout.ms", "2000"},
+                                             {NULL, NULL}};
+    struct stele_client *client = peer_client(peer, settings);
+    peer->refusals = 1 << 20;
+    assert_int_equal(stele_topic_create(client, "t", 1, NULL).code, STELE_REQUEST_TIMED_OUT);
+    assert_in_range(peer->connects, 11, 18); /* 10 20 40 80 160 200 200 ..., 20 % more or less */
+    stele_client_free(client);
+}
+
 /* A node that takes the connection and says nothing is given up too. */
 static void test_mute(void **state)
 {
@@ -237,6 +269,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_unknown_topic, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_offset_at, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_unreachable, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_addresses, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_reconnect_backoff, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_mute, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_hello_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_garbage, set_up, tear_down),

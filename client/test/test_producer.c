@@ -34,8 +34,10 @@ static void test_deliveries(void **state)
     for (size_t i = 0; i < STELE_ARRAY_LEN(produce_cases); i++) {
         const struct produce_case *produce = &produce_cases[i];
         enum { COUNT = 500 };
-        const struct stele_setting settings[] = {
-            {"compression.type", produce->codec}, {"batch.size", produce->batch_bytes}, {NULL, NULL}};
+        const struct stele_setting settings[] = {{"enable.idempotence", "false"},
+                                                 {"compression.type", produce->codec},
+                                                 {"batch.size", produce->batch_bytes},
+                                                 {NULL, NULL}};
         peer_init(&world->peer);
         memset(&world->told, 0, sizeof(world->told));
         world->peer.partition_count = 3;
@@ -329,6 +331,7 @@ static void test_memory_failures(void **state)
     for (int64_t at = 1;; at++) {
         struct stele_result result;
         memset(&world->told, 0, sizeof(world->told));
+        peer_forget_producers(&world->peer, 0, true);
         struct stele_client *client = peer_client(&world->peer, NULL);
         stele_test_mem_fail(&world->peer.env.mem, at, false);
         struct stele_producer *producer =

@@ -405,7 +405,7 @@ static const struct {
     {{{"acks", "1"}}, NULL, false},
     {{{"retries", "0"}}, NULL, false},
     {{{"enable.idempotence", "false"}}, NULL, false},
-    {{{"linger.ms", "0"}}, NULL, false},
+    {{{"linger.ms", "0"}}, NULL, true},
 };
 
 /* Settings that exclude each other are refused with the way out; idempotence that nobody named gives way. */

@@ -173,9 +173,14 @@ static void check_order(struct run_producer *producer, int64_t tag, const struct
 
 static void check_failure(struct run *run, int64_t tag, const struct stele_result *result)
 {
-    static const enum stele_err codes[] = {STELE_REQUEST_TIMED_OUT,         STELE_CLOSED,
-                                           STELE_KAFKA_STORAGE_ERROR,       STELE_UNREACHABLE,
-                                           STELE_THROTTLING_QUOTA_EXCEEDED, STELE_NOT_LEADER_OR_FOLLOWER};
+    static const enum stele_err codes[] = {STELE_REQUEST_TIMED_OUT,
+                                           STELE_CLOSED,
+                                           STELE_KAFKA_STORAGE_ERROR,
+                                           STELE_UNREACHABLE,
+                                           STELE_THROTTLING_QUOTA_EXCEEDED,
+                                           STELE_NOT_LEADER_OR_FOLLOWER,
+                                           STELE_OUT_OF_ORDER_SEQUENCE_NUMBER,
+                                           STELE_INVALID_PRODUCER_EPOCH};
     const struct run_record *record = &run->records[tag];
     run_reach(run, RUN_POINT_DELIVERY_FAILED);
     if (result->code == (int)STELE_RECORD_LIST_TOO_LARGE &&
