@@ -2,25 +2,17 @@
 #include "cli/cmd.h"
 
 const struct stele_cli_command *const stele_cli_commands[] = {
-    &stele_cmd_produce,
-    &stele_cmd_consume,
-    &stele_cmd_topic_create,
-    &stele_cmd_topic_list,
-    &stele_cmd_topic_describe,
-    &stele_cmd_topic_alter,
-    &stele_cmd_topic_delete,
-    &stele_cmd_topic_offsets,
-    &stele_cmd_topic_trim,
-    &stele_cmd_config_describe,
-    &stele_cmd_config_set,
-    &stele_cmd_config_unset,
-    &stele_cmd_config_history,
-    &stele_cmd_log_explain,
-    &stele_cmd_log_stats,
-    &stele_cmd_node_status,
-    &stele_cmd_node_slowlog,
-    &stele_cmd_dump,
-    NULL,
+    &stele_cmd_produce,          &stele_cmd_consume,
+    &stele_cmd_topic_create,     &stele_cmd_topic_list,
+    &stele_cmd_topic_describe,   &stele_cmd_topic_alter,
+    &stele_cmd_topic_delete,     &stele_cmd_topic_offsets,
+    &stele_cmd_topic_trim,       &stele_cmd_config_describe,
+    &stele_cmd_config_set,       &stele_cmd_config_unset,
+    &stele_cmd_config_history,   &stele_cmd_log_explain,
+    &stele_cmd_log_stats,        &stele_cmd_node_status,
+    &stele_cmd_node_slowlog,     &stele_cmd_dump,
+    &stele_cmd_bench_produce,    &stele_cmd_bench_consume,
+    &stele_cmd_bench_end_to_end, NULL,
 };
 
 const struct stele_cli_option stele_cli_common_options[] = {

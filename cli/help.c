@@ -223,7 +223,7 @@ void stele_help_manual(FILE *out)
     fputs(".TH STELE 1\n.SH NAME\nstele \\- command line of the Stele log\n.SH SYNOPSIS\n"
           ".B stele\n.I COMMAND\n[\\fIARGUMENTS\\fR]\n.SH DESCRIPTION\n"
           "Makes and shows topics, sends and prints records, explains what lies on disk and why, and measures.\n"
-          "Nodes are\n.BR steled (8).\n.SH COMMANDS\n",
+          "Nodes are\n.BR steled (1).\n.SH COMMANDS\n",
           out);
     for (const struct stele_cli_command *const *at = stele_cli_commands; *at != NULL; at++)
         put_roff_command(out, *at);
@@ -233,7 +233,7 @@ void stele_help_manual(FILE *out)
     for (const struct stele_cli_exit *code = stele_cli_exits; code->meaning != NULL; code++)
         fprintf(out, ".TP\n.B %d\n%s\n", code->code, code->meaning);
     fputs(".SH ENVIRONMENT\n.TP\n.B STELE_BOOTSTRAP\nThe nodes to begin with, unless\n.B \\-b\nnames them.\n"
-          ".SH SEE ALSO\n.BR steled (8)\n",
+          ".SH SEE ALSO\n.BR steled (1)\n",
           out);
 }
 

@@ -19,7 +19,7 @@ run_elsewhere() {
         "make bench" | bench/*) ;;                   # measurements are no part of the checks
         "steled --settings-reference") ;;            # test_settings
         tools/test.sh | tools/floors.sh*) ;;         # this run, floors
-        cluster-tests/process/test_*.sh | cluster-tests/kafka/test_*.sh | docs/test_*.sh) [ -x "$root/$1" ] ;; # tools/test.sh runs all of these
+        cluster-tests/process/test_*.sh | cluster-tests/kafka/test_*.sh | cluster-tests/golden/test_*.sh | docs/test_*.sh) [ -x "$root/$1" ] ;; # tools/test.sh runs all of these
         "cmake --preset asan "* | "ctest --preset "*) ;; # asan, sim, fuzz
         "build/dev/bin/sim_log_crash "*) ;;              # one seed of what sim runs
         "steled --help" | "stele COMMAND --help") ;;     # below

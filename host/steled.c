@@ -14,19 +14,74 @@
 
 enum { CONFIG_BYTES_MAX = 1 << 20 };
 
-static const char usage[] =
-    "usage: steled [--config FILE] [--data DIR] [--listen HOST:PORT] [--set KEY=VALUE]... [--check]\n\n"
-    "Serves a log. Without arguments: data in ./stele-data, clients at 127.0.0.1:7835.\n"
-    "  --config FILE       settings, a line each: KEY=VALUE (deploy/steled.conf.example lists them)\n"
-    "  --data DIR          where the data lies; short for --set log.dirs=DIR\n"
-    "  --listen HOST:PORT  where to serve; port 0 takes a free one; short for --set listeners=HOST:PORT\n"
-    "  --set KEY=VALUE     one setting; docs/settings.md lists them\n"
-    "  STELED_KEY=VALUE    the same in the environment, dots as underscores: STELED_LOG_DIRS=/data\n"
-    "  --check             validate the settings and exit\n"
+static const char synopsis[] =
+    "steled [--config FILE] [--data DIR] [--listen HOST:PORT] [--set KEY=VALUE]... [--check]";
+
+/* The help and the manual page are made of these. */
+static const struct {
+    const char *option, *meaning;
+} option_rows[] = {
+    {"--config FILE", "settings, a line each: KEY=VALUE (deploy/steled.conf.example lists them)"},
+    {"--data DIR", "where the data lies; short for --set log.dirs=DIR"},
+    {"--listen HOST:PORT", "where to serve; port 0 takes a free one; short for --set listeners=HOST:PORT"},
+    {"--set KEY=VALUE", "one setting; docs/settings.md lists them"},
+    {"STELED_KEY=VALUE", "the same in the environment, dots as underscores: STELED_LOG_DIRS=/data"},
+    {"--check", "validate the settings and exit"},
+};
+
+static const struct {
+    int code;
+    const char *meaning;
+} exit_rows[] = {
+    {STELE_EXIT_OK, "stopped"},
+    {STELE_EXIT_FAILED, "failed"},
+    {STELE_EXIT_USAGE, "wrong usage or setting"},
+    {STELE_EXIT_DIR, "the data directory cannot be used"},
+    {STELE_EXIT_STORAGE, "the disk under the metadata log or a checkpoint failed"},
+};
+
+static const char beginning[] = "Serves a log. Without arguments: data in ./stele-data, clients at 127.0.0.1:7835.";
+static const char ending[] =
     "Prints one line on standard output when it serves: ready HOST:PORT. Everything else goes to standard error.\n"
-    "SIGTERM and SIGINT stop it cleanly. Exit codes: 0 stopped, 1 failed, 2 wrong usage or setting, 3 the data "
-    "directory cannot be\n"
-    "used, 4 the disk under the metadata log or a checkpoint failed.\n";
+    "SIGTERM and SIGINT stop it cleanly.";
+
+static void print_usage(void)
+{
+    printf("usage: %s\n\n%s\n", synopsis, beginning);
+    for (size_t i = 0; i < STELE_ARRAY_LEN(option_rows); i++)
+        printf("  %-18s  %s\n", option_rows[i].option, option_rows[i].meaning);
+    printf("%s Exit codes:\n", ending);
+    for (size_t i = 0; i < STELE_ARRAY_LEN(exit_rows); i++)
+        printf("  %d  %s\n", exit_rows[i].code, exit_rows[i].meaning);
+}
+
+static void put_roff(const char *text)
+{
+    for (; *text != 0; text++) {
+        if (*text == '-')
+            putchar('\\');
+        putchar(*text);
+    }
+}
+
+/* steled.1 */
+static void print_manual(void)
+{
+    printf(".TH STELED 1\n.SH NAME\nsteled \\- node of the Stele log\n.SH SYNOPSIS\n");
+    put_roff(synopsis);
+    printf("\n.SH DESCRIPTION\n%s\n%s\n.SH OPTIONS\n", beginning, ending);
+    for (size_t i = 0; i < STELE_ARRAY_LEN(option_rows); i++) {
+        printf(".TP\n.B ");
+        put_roff(option_rows[i].option);
+        printf("\n");
+        put_roff(option_rows[i].meaning);
+        printf("\n");
+    }
+    printf(".SH EXIT STATUS\n");
+    for (size_t i = 0; i < STELE_ARRAY_LEN(exit_rows); i++)
+        printf(".TP\n.B %d\n%s\n", exit_rows[i].code, exit_rows[i].meaning);
+    printf(".SH SEE ALSO\n.BR stele (1)\n");
+}
 
 struct steled {
     struct stele_mem mem;
@@ -117,6 +172,22 @@ static enum stele_err read_environment(struct steled *steled, struct stele_error
     return STELE_OK;
 }
 
+/* An option after which nothing is served. -1: it is none. */
+static int run_special(struct steled *steled, const char *option)
+{
+    if (strcmp(option, "--settings-reference") == 0 || strcmp(option, "--settings-example") == 0)
+        return print_page(steled, strcmp(option, "--settings-example") == 0);
+    if (strcmp(option, "--help") == 0)
+        print_usage();
+    else if (strcmp(option, "--version") == 0)
+        printf("steled %s\n", STELE_VERSION);
+    else if (strcmp(option, "--manual") == 0)
+        print_manual();
+    else
+        return -1;
+    return STELE_EXIT_OK;
+}
+
 /* -1: go on; otherwise the exit code. The file is read first, then the environment, then the options that stand beside
  * it, so that the later ones win. */
 static int parse(struct steled *steled, int argc, char **argv)
@@ -126,12 +197,9 @@ static int parse(struct steled *steled, int argc, char **argv)
         if (pass == 1 && read_environment(steled, &error) != STELE_OK)
             return fail(STELE_EXIT_USAGE, error.text);
         for (int i = 1; i < argc; i++) {
-            if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "--version") == 0) {
-                printf(argv[i][2] == 'h' ? "%s" : "steled %s\n", argv[i][2] == 'h' ? usage : STELE_VERSION);
-                return STELE_EXIT_OK;
-            }
-            if (strcmp(argv[i], "--settings-reference") == 0 || strcmp(argv[i], "--settings-example") == 0)
-                return print_page(steled, strcmp(argv[i], "--settings-example") == 0);
+            int code = run_special(steled, argv[i]);
+            if (code >= 0)
+                return code;
             if (strcmp(argv[i], "--check") == 0) {
                 steled->check_only = true;
                 continue;
