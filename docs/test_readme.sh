@@ -18,6 +18,7 @@ run_elsewhere() {
         "make install PREFIX="*) ;;                  # test_install
         "make bench" | bench/*) ;;                   # measurements are no part of the checks
         "steled --settings-reference") ;;            # test_settings
+        "steled --metrics-reference") ;;             # test_observe
         tools/test.sh | tools/floors.sh*) ;;         # this run, floors
         cluster-tests/process/test_*.sh | cluster-tests/kafka/test_*.sh | cluster-tests/golden/test_*.sh | docs/test_*.sh) [ -x "$root/$1" ] ;; # tools/test.sh runs all of these
         "cmake --preset asan "* | "ctest --preset "*) ;; # asan, sim, fuzz

@@ -22,6 +22,7 @@ struct stele_loop {
     struct stele_loop_core core;
     struct stele_list hooks;
     int64_t armed_ms; /* what the timer is armed to; INT64_MAX none */
+    int64_t busy_us;  /* monotonic, when the iteration's wait ended; 0: it has not */
 
     int mail_fd;
     pthread_mutex_t lock;            /* guards the mailbox */
@@ -111,11 +112,26 @@ static const struct stele_env_ops env_ops = {
     .trace = env_trace,
 };
 
+void stele_loop_woke(struct stele_loop *loop)
+{
+    if (loop->busy_us == 0)
+        loop->busy_us = stele_clock_mono_us();
+}
+
+/* Before the loop waits again. */
+static void note_stall(struct stele_loop *loop)
+{
+    if (loop->busy_us != 0)
+        STELE_METRIC_RAISE(&loop->metrics, loop_stall, stele_clock_mono_us() - loop->busy_us);
+    loop->busy_us = 0;
+}
+
 static void timer_fired(evutil_socket_t fd, short what, void *arg)
 {
     struct stele_loop *loop = arg;
     (void)fd;
     (void)what;
+    stele_loop_woke(loop);
     loop->armed_ms = INT64_MAX;
 }
 
@@ -124,6 +140,7 @@ static void mail_came(evutil_socket_t fd, short what, void *arg)
     struct stele_loop *loop = arg;
     uint64_t count = 0;
     (void)what;
+    stele_loop_woke(loop);
     ssize_t got = read((int)fd, &count, sizeof(count));
     (void)got; /* nothing to read: the mailbox decides */
     pthread_mutex_lock(&loop->lock);
@@ -267,6 +284,7 @@ void stele_loop_run_once(struct stele_loop *loop, int64_t wait_ms)
     if (loop->core.tick != NULL && loop->core.deadline(loop->core.arg) <= stele_clock_mono_us() / 1000)
         loop->core.tick(loop->core.arg);
     run_hooks(loop);
+    note_stall(loop);
 }
 
 void stele_loop_run(struct stele_loop *loop)

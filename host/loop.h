@@ -43,6 +43,9 @@ void stele_loop_free(struct stele_loop *loop);
 
 struct stele_env *stele_loop_env(struct stele_loop *loop);
 struct event_base *stele_loop_base(struct stele_loop *loop);
+/** To be called by whatever the loop's base calls, first of all: the time from there to the end of the iteration is
+ * that for which others wait (metric loop_stall). */
+void stele_loop_woke(struct stele_loop *loop);
 void stele_loop_set_core(struct stele_loop *loop, const struct stele_loop_core *core);
 void stele_loop_add_hook(struct stele_loop *loop, struct stele_loop_hook *hook);
 

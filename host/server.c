@@ -5,9 +5,11 @@
 #include "host/server.h"
 
 #include "base/check.h"
+#include "host/http.h"
 #include "host/jobs.h"
 #include "host/log_sink.h"
 #include "host/loop.h"
+#include "host/process_stats.h"
 #include "host/tcp.h"
 #include "node/node.h"
 
@@ -42,6 +44,8 @@ struct server {
     int shard_count;
     struct stele_node *node;
     struct event *signals[2];
+    struct stele_http *http; /* NULL: there is no http.listener */
+    int http_fd;
     char address[300];
     int fd;
     int32_t port;
@@ -151,6 +155,12 @@ static void node_fatal(void *arg, int exit_code, const struct stele_error *error
     _exit(exit_code);
 }
 
+static void node_host_stats(void *arg, struct stele_host_stats *out_stats)
+{
+    (void)arg;
+    stele_process_stats(out_stats);
+}
+
 static void signal_came(evutil_socket_t fd, short what, void *arg)
 {
     struct server *server = arg;
@@ -202,6 +212,7 @@ static bool make_node(struct server *server)
                                          .ready = node_ready,
                                          .stopped = node_stopped,
                                          .fatal = node_fatal,
+                                         .host_stats = node_host_stats,
                                          .arg = server};
     if (stele_node_new(&options, &server->node) != STELE_OK)
         return false;
@@ -239,6 +250,35 @@ static bool start_threads(struct server *server)
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return is_good;
+}
+
+/* The port for machines that watch. What is wrong with it is told, and ends the start. */
+static bool start_http(struct server *server)
+{
+    const char *setting = stele_settings_text(server->options->settings, "http.listener");
+    struct stele_http_options options = {
+        .mem = server->mem, .loop = server->shards[STELE_SHARD_CONTROL].loop, .fd = -1, .node = server->node};
+    char address[300], text[400];
+    struct stele_error error = {.text = "http.listener is no address: write HOST:PORT"};
+    int32_t port = 0;
+    if (setting[0] == 0)
+        return true;
+    enum stele_err err = stele_http_address(setting, address);
+    if (err == STELE_OK)
+        err = stele_tcp_bind(address, &options.fd, &port, &error);
+    if (err == STELE_OK) {
+        (void)stele_error_set(&error, STELE_NO_MEMORY, "the http port cannot be served: no memory or descriptors");
+        err = stele_http_new(&options, &server->http);
+    }
+    server->http_fd = options.fd;
+    if (err != STELE_OK) {
+        say(server, STELE_LEVEL_ERROR, error.text);
+        return false;
+    }
+    char *colon = strrchr(address, ':');
+    (void)snprintf(text, sizeof(text), "http port at %.*s:%d", (int)(colon - address), address, (int)port);
+    say(server, STELE_LEVEL_INFO, text);
+    return true;
 }
 
 static bool is_loopback(const char *host)
@@ -308,6 +348,9 @@ static void tear_down(struct server *server)
     for (int i = 0; i < server->shard_count && server->shards != NULL; i++)
         stele_tcp_free(server->shards[i].tcp);
     stele_node_free(server->node);
+    stele_http_free(server->http);
+    if (server->http_fd >= 0)
+        close(server->http_fd);
     for (size_t i = 0; i < STELE_ARRAY_LEN(server->signals); i++) {
         if (server->signals[i] != NULL)
             event_free(server->signals[i]);
@@ -323,7 +366,8 @@ static void tear_down(struct server *server)
 
 int stele_server_run(const struct stele_server_options *options)
 {
-    struct server server = {.options = options, .mem = options->mem, .fd = -1, .exit_code = STELE_EXIT_FAILED};
+    struct server server = {
+        .options = options, .mem = options->mem, .fd = -1, .http_fd = -1, .exit_code = STELE_EXIT_FAILED};
     char host[256];
     int32_t port = 0;
     raise_descriptors();
@@ -336,6 +380,10 @@ int stele_server_run(const struct stele_server_options *options)
     if (server.jobs == NULL || !make_shards(&server) || !make_node(&server) || !make_signals(&server) ||
         !start_threads(&server)) {
         say(&server, STELE_LEVEL_ERROR, "the node cannot start: no memory, threads or descriptors are left");
+        tear_down(&server);
+        return STELE_EXIT_FAILED;
+    }
+    if (!start_http(&server)) {
         tear_down(&server);
         return STELE_EXIT_FAILED;
     }

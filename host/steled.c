@@ -1,5 +1,6 @@
 /* steled: the arguments; host/server.c is the rest. */
 #include "host/heap.h"
+#include "host/http.h"
 #include "host/log_sink.h"
 #include "host/server.h"
 #include "host/tcp.h"
@@ -148,6 +149,25 @@ static int print_page(struct steled *steled, bool is_example)
     return STELE_EXIT_OK;
 }
 
+/* The table of docs/observe.md. */
+static int print_metrics(void)
+{
+    static const char *const rows[][5] = {
+#define STELE_METRIC(field, kind, name, unit, help) {#kind, name, "", unit, help},
+#define STELE_METRIC_FAMILY(field, name, label, unit, help) {"COUNTER", name, label, unit, help},
+#define STELE_METRIC_HISTOGRAM(field, scale, name, unit, help) {"HISTOGRAM", name, "", unit, help},
+#define STELE_METRIC_VIEW(field, kind, name, label, unit, help) {#kind, name, label, unit, help},
+#include "base/metrics.def"
+    };
+    puts("| metric | kind | label | unit | what it is |\n|---|---|---|---|---|");
+    for (size_t i = 0; i < STELE_ARRAY_LEN(rows); i++) {
+        const char *const *row = rows[i];
+        const char *kind = row[0][0] == 'C' ? "counter" : row[0][0] == 'H' ? "histogram" : "gauge";
+        printf("| `%s` | %s | %s | %s | %s |\n", row[1], kind, row[2], row[3], row[4]);
+    }
+    return STELE_EXIT_OK;
+}
+
 /* STELED_LOG_DIRS=... is log.dirs=..., and so on; a name that is no setting is refused as one in a file is. */
 static enum stele_err read_environment(struct steled *steled, struct stele_error *error)
 {
@@ -177,6 +197,8 @@ static int run_special(struct steled *steled, const char *option)
 {
     if (strcmp(option, "--settings-reference") == 0 || strcmp(option, "--settings-example") == 0)
         return print_page(steled, strcmp(option, "--settings-example") == 0);
+    if (strcmp(option, "--metrics-reference") == 0)
+        return print_metrics();
     if (strcmp(option, "--help") == 0)
         print_usage();
     else if (strcmp(option, "--version") == 0)
@@ -221,10 +243,12 @@ static int parse(struct steled *steled, int argc, char **argv)
 /* What --check promises beyond the settings' own bounds. */
 static enum stele_err check_addresses(const struct steled *steled, struct stele_error *error)
 {
-    static const char *const names[] = {"listeners", "advertised.listeners"};
-    char host[256], port[16];
+    static const char *const names[] = {"listeners", "advertised.listeners", "http.listener"};
+    char host[256], port[16], address[300];
     for (size_t i = 0; i < STELE_ARRAY_LEN(names); i++) {
         const char *value = stele_settings_text(steled->settings, names[i]);
+        if (strcmp(names[i], "http.listener") == 0 && value[0] != 0 && stele_http_address(value, address) == STELE_OK)
+            value = address;
         if ((value[0] != 0 || i == 0) && stele_tcp_address_split(value, host, port) != STELE_OK)
             return stele_error_set(error, STELE_INVALID_CONFIG, "%s: '%.200s' is no address: write HOST:PORT", names[i],
                                    value);

@@ -169,6 +169,7 @@ static void read_ready(evutil_socket_t fd, short what, void *arg)
     struct stele_conn *conn = arg;
     (void)fd;
     (void)what;
+    stele_loop_woke(conn->tcp->loop);
     for (int round = 0; round < READ_ROUNDS && !conn->is_dead && !conn->is_closing; round++) {
         uint8_t *at = NULL;
         size_t bytes = 0;
@@ -286,6 +287,7 @@ static void write_ready(evutil_socket_t fd, short what, void *arg)
 {
     struct stele_conn *conn = arg;
     (void)fd;
+    stele_loop_woke(conn->tcp->loop);
     if (conn->is_dead)
         return;
     if ((what & EV_TIMEOUT) != 0)

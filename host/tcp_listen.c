@@ -125,6 +125,7 @@ static void accept_ready(evutil_socket_t fd, short what, void *arg)
 {
     struct stele_tcp *tcp = arg;
     (void)what;
+    stele_loop_woke(tcp->loop);
     for (int i = 0; i < ACCEPTS_A_ROUND && tcp->is_serving; i++) {
         struct sockaddr_storage name;
         socklen_t bytes = sizeof(name);
