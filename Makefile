@@ -4,8 +4,7 @@
 help:
 	@echo "make demo       build, load a real file into a topic, kill the node in the middle, read it back, compare"
 	@echo "make test       every check that fits into 20 minutes"
-	@echo "make build      release programs at build/bin/steled and build/bin/stele"
-	@echo "make install    programs, library, header, manual pages and completion under PREFIX (/usr/local)"
+	@echo "make build      release programs at build/bin/steled, build/bin/stele and build/bin/stele-sim"
 	@echo "make bench      measurements"
 
 build:
@@ -13,7 +12,7 @@ build:
 	@cmake --preset release >/dev/null
 	@cmake --build build/release
 	@mkdir -p build/bin
-	@cp build/release/bin/steled build/release/bin/stele build/bin/
+	@cp build/release/bin/steled build/release/bin/stele build/release/bin/stele-sim build/bin/
 
 # PREFIX=... chooses where; DESTDIR=... puts all under a directory first, as packages want it.
 PREFIX ?= /usr/local

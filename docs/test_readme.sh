@@ -22,7 +22,7 @@ run_elsewhere() {
         tools/test.sh | tools/floors.sh*) ;;         # this run, floors
         cluster-tests/process/test_*.sh | cluster-tests/kafka/test_*.sh | cluster-tests/golden/test_*.sh | docs/test_*.sh) [ -x "$root/$1" ] ;; # tools/test.sh runs all of these
         "cmake --preset asan "* | "ctest --preset "*) ;; # asan, sim, fuzz
-        "build/dev/bin/sim_log_crash "*) ;;              # one seed of what sim runs
+        "build/dev/bin/sim_log_crash "* | "build/bin/stele-sim "*) ;; # seeds of what sim runs
         "steled --help" | "stele COMMAND --help") ;;     # below
         "stele dump" | "stele dump --verify") ;;         # the same, spoken of
         *) return 1 ;;

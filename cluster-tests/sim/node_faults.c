@@ -2,8 +2,10 @@
  * which of all that this run has. Each class is off in half of the runs; some runs have none. */
 #include "base/check.h"
 #include "cluster-tests/sim/node_run.h"
+#include "storage/history.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum { CALLS_MAX = 300, DISK_FAULT_US_MAX = 3000000 };
 
@@ -33,10 +35,6 @@ static void draw_net(struct run *run, struct stele_prng *prng, bool is_calm)
         net->pipe_bytes_max = half(prng) ? 600 : 6000;
         net->latency_us_max = stele_min_i64(net->latency_us_max, 3000);
     }
-    run->has_many_consumers = sim_chance(prng, 1, 8);
-    run->has_many_consumers = run->has_many_consumers && net->chunk_bytes_max == 0 && net->pipe_bytes_min > 1000;
-    if (run->has_many_consumers)
-        net->latency_us_min = 5000;
     int64_t reset_us = half(prng) ? stele_prng_range(prng, 300000, 5000000) : 0;
     int64_t stall_us = half(prng) ? stele_prng_range(prng, 300000, 5000000) : 0;
     int64_t silence_us = half(prng) ? stele_prng_range(prng, 1000000, 8000000) : 0;
@@ -56,6 +54,7 @@ static void draw_disk(struct run *run, struct stele_prng *prng, bool is_calm)
     *disk = (struct sim_disk_rates){.call_us_min = 1, .call_us_max = is_slow ? 3000 : 10};
     run->faults.has_errors = sim_chance(prng, 1, 4) && !is_calm;
     run->faults.has_full_disks = sim_chance(prng, 1, 4) && !is_calm;
+    run->faults.has_rot = sim_chance(prng, 1, 4) && !is_calm;
     run->faults.disk_us = stele_prng_range(prng, 1000000, 6000000);
     if (is_calm)
         return;
@@ -87,24 +86,31 @@ static void draw_node(struct run *run, struct stele_prng *prng)
     run->dir_count = half(prng) ? 1 : 2;
     set_text(run, "log.dirs", run->dir_count == 1 ? "a" : "a,b");
     set_node(run, "log.dir.reserve.bytes", 0);
+    set_text(run, "auto.create.topics.enable", "false");
     int64_t interval_ms = stele_prng_range(prng, 100, 6000);
     set_node(run, "replica.high.watermark.checkpoint.interval.ms", interval_ms);
     set_node(run, "log.flush.offset.checkpoint.interval.ms", interval_ms);
     set_node(run, "log.flush.start.offset.checkpoint.interval.ms", interval_ms);
-    set_node(run, "log.retention.check.interval.ms", stele_prng_range(prng, 1000, 60000));
+    set_node(run, "log.retention.check.interval.ms", stele_prng_range(prng, 200, 20000));
+    set_node(run, "log.segment.delete.delay.ms", stele_prng_range(prng, 0, 20000));
     if (half(prng))
         set_node(run, "open.files.max", 16);
     run->server.shard_count = STELE_SHARD_DATA + (int)stele_prng_range(prng, 1, SIM_SHARDS_MAX - STELE_SHARD_DATA);
     set_node(run, "num.network.threads", run->server.shard_count - STELE_SHARD_DATA);
-    run->server.wall_skew_ms = stele_prng_range(prng, -30000, 30000);
+    run->server.wall_skew_ms = run->skew_max_ms = stele_prng_range(prng, -30000, 30000);
 }
 
 static void draw_topic(struct run *run, struct stele_prng *prng, int number)
 {
     struct run_topic *topic = &run->topics[number];
     int count = 0;
+    bool expires = sim_chance(prng, 1, 4);
     (void)snprintf(topic->name, sizeof(topic->name), "t%d", number);
-    topic->partition_count = (int)stele_prng_range(prng, 1, RUN_PARTITIONS_MAX);
+    topic->partition_count = (int)stele_prng_range(prng, 1, RUN_PARTITIONS_MAX - 1);
+    topic->retention_ms = INT64_MAX;
+    topic->late_us = topic->deleted_us = INT64_MIN;
+    for (int i = 0; i < RUN_TUNED; i++)
+        topic->tuned[i].late_us = INT64_MIN;
     topic->flushes_before_ack = half(prng);
     struct {
         const char *name;
@@ -116,12 +122,17 @@ static void draw_topic(struct run *run, struct stele_prng *prng, int number)
                 {.name = "index.interval.bytes", .low = 0, .high = 2000, .of_four = 2},
                 {.name = "flush.messages", .low = 1, .high = 50, .of_four = 1},
                 {.name = "flush.ms", .low = 10, .high = 3000, .of_four = 1},
-                {.name = "write.back.bytes", .low = 500, .high = 20000, .of_four = 2}};
+                {.name = "write.back.bytes", .low = 500, .high = 20000, .of_four = 2},
+                {.name = "retention.ms", .low = 1000, .high = 60000, .of_four = expires ? 3 : 0},
+                {.name = "retention.bytes", .low = 3000, .high = 60000, .of_four = expires ? 1 : 0},
+                {.name = "segment.ms", .low = 300, .high = 20000, .of_four = 1}};
     for (size_t i = 0; i < STELE_ARRAY_LEN(rows); i++) {
         rows[i].value = stele_prng_range(prng, rows[i].low, rows[i].high);
         rows[i].is_set = sim_chance(prng, rows[i].of_four, 4);
     }
     topic->segment_bytes = rows[0].is_set ? rows[0].value : INT64_MAX;
+    topic->retention_ms = rows[5].is_set ? rows[5].value : INT64_MAX;
+    topic->has_retention_bytes = rows[6].is_set;
     for (size_t i = 0; i < STELE_ARRAY_LEN(rows); i++) {
         if (!rows[i].is_set)
             continue;
@@ -129,6 +140,9 @@ static void draw_topic(struct run *run, struct stele_prng *prng, int number)
         topic->settings[count] = (struct stele_setting){.name = rows[i].name, .value = topic->texts[count]};
         count++;
     }
+    /* A timestamp may be older than the default, and the node's clock far ahead. */
+    if (!rows[5].is_set)
+        topic->settings[count++] = (struct stele_setting){.name = "retention.ms", .value = "-1"};
     if (topic->flushes_before_ack)
         topic->settings[count++] = (struct stele_setting){.name = "flush.before.ack", .value = "true"};
 }
@@ -147,6 +161,11 @@ void faults_draw(struct run *run)
     faults->has_stops = half(prng);
     faults->death_us = is_calm ? 0 : stele_prng_range(prng, 1000000, 8000000);
     faults->restart_us_max = half(prng) ? 10000 : 4000000;
+    faults->has_clock_steps = half(prng) && !is_calm;
+    faults->has_client_deaths = half(prng);
+    faults->has_topic_deaths = half(prng);
+    faults->has_tuning = half(prng);
+    faults->no_memory = sim_chance(prng, 1, 8) && !is_calm ? (uint32_t)stele_prng_range(prng, 10, 2000) : 0;
     run->calm_us = run->world.now_us + stele_prng_range(prng, 3000000, 25000000);
     run->world.task_us_max = half(prng) ? 20 : 20000;
     run->world.job_us_max = half(prng) ? 2000 : 100000;
@@ -163,7 +182,7 @@ static enum sim_death draw_death(struct run *run)
     struct stele_prng *prng = stream(run, SIM_STREAM_KILL);
     bool is_power = run->faults.has_power_losses && (!run->faults.has_kills || half(prng));
     bool is_ordered = half(prng);
-    if (!is_power && !run->sync_failed)
+    if (!is_power)
         return SIM_DEATH_KILL;
     return is_ordered ? SIM_DEATH_POWER_ORDERED : SIM_DEATH_POWER_ADVERSARIAL;
 }
@@ -208,12 +227,17 @@ static void before_death(struct sim_server *server)
     if (stats->sync_failures != run->sync_failures_seen)
         run->sync_failed = true;
     run->sync_failures_seen = stats->sync_failures;
-    /* After a failed sync the page cache is not to be trusted: such a machine comes back only without it. */
-    if (sim_disk_is_stopped(server->disk) || run->sync_failed)
+    if (sim_disk_is_stopped(server->disk))
         server->death = draw_death(run);
+    /* Where no call works a failed sync leaves no mark either: such a machine comes back only without its cache. */
+    if (run->sync_failed && run->all_failed)
+        server->death = SIM_DEATH_POWER_ORDERED;
+    run->reached[RUN_POINT_NO_MEMORY] += server->process.no_memory_count;
     model_death(run);
     if (server->death == SIM_DEATH_POWER_ORDERED || server->death == SIM_DEATH_POWER_ADVERSARIAL)
-        run->sync_failed = false;
+        run->sync_failed = run->all_failed = false;
+    else if (run->sync_failed) /* the next start meets a page cache that says more than the disk has */
+        run_reach(run, RUN_POINT_KILL_AFTER_SYNC_FAILED);
 }
 
 static void dead(struct sim_server *server)
@@ -224,12 +248,28 @@ static void dead(struct sim_server *server)
                         1 + sim_draw_log(stream(run, SIM_STREAM_KILL), run->faults.restart_us_max));
 }
 
+/* What a start can make anew from the log. */
+static void rot(struct run *run)
+{
+    static const char *const kinds[] = {"*.index", "*.timeindex", "*.snapshot"};
+    struct stele_prng *prng = stream(run, SIM_STREAM_DISK_FAULT);
+    char path[STELE_PATH_BYTES];
+    int64_t pos = 0;
+    const char *kind = kinds[stele_prng_below(prng, STELE_ARRAY_LEN(kinds))];
+    if (!run->faults.has_rot || run->is_calm || !half(prng) ||
+        sim_disk_rot(run->server.disk, kind, path, &pos) != STELE_OK)
+        return;
+    sim_world_log(&run->world, "faults: %s rots at byte %lld", path, (long long)pos);
+    run_reach(run, RUN_POINT_INDEX_ROT);
+}
+
 static void run_restart(struct sim_event *event)
 {
     struct run *run = STELE_CONTAINER_OF(event, struct run, restart);
     if (run->server.state != SIM_SERVER_DOWN)
         return;
     run->must_restart = false;
+    rot(run);
     sim_server_start(&run->server);
     if (!run->is_calm && run->faults.has_crashes_in_calls && sim_chance(stream(run, SIM_STREAM_KILL), 1, 3))
         arm_crash(run);
@@ -237,12 +277,43 @@ static void run_restart(struct sim_event *event)
 
 static void ready(struct sim_server *server)
 {
-    model_ready(server->arg);
+    struct run *run = server->arg;
+    model_ready(run);
+    run->started_us = run->world.now_us;
+    server->process.no_memory = run->is_calm ? 0 : run->faults.no_memory;
+}
+
+/* Clocks of machines are set, back and forth; drift is many small steps. */
+static void run_clock(struct sim_event *event)
+{
+    struct run *run = STELE_CONTAINER_OF(event, struct run, clock);
+    struct stele_prng *prng = stream(run, SIM_STREAM_CLOCK);
+    int64_t by_ms = sim_draw_log(prng, half(prng) ? 3 : 100000) * (half(prng) ? -1 : 1);
+    int who = (int)stele_prng_below(prng, 1 + RUN_CLIENTS);
+    again(run, event, SIM_STREAM_CLOCK, 1000000);
+    run_reach(run, RUN_POINT_CLOCK_STEP);
+    if (who > 0) {
+        run->clients[who - 1].sim.process.wall_skew_ms += by_ms;
+        return;
+    }
+    run->server.wall_skew_ms += by_ms;
+    run->server.process.wall_skew_ms = run->server.wall_skew_ms;
+    run->skew_max_ms = stele_max_i64(run->skew_max_ms, run->server.wall_skew_ms);
+}
+
+static bool is_because(const struct stele_trace_event *event, enum stele_trace_kind kind, enum stele_reason reason)
+{
+    return event->kind == kind && event->text != NULL && strcmp(event->text, stele_reason_text(reason)) == 0;
 }
 
 static void traced(struct sim_server *server, const struct stele_trace_event *event)
 {
     struct run *run = server->arg;
+    run->reached[RUN_POINT_ROLL_TIME] += is_because(event, STELE_TRACE_LOG_ROLLED, STELE_REASON_TIME);
+    run->reached[RUN_POINT_EXPIRED] +=
+        is_because(event, STELE_TRACE_LOG_SEGMENT_DELETED, STELE_REASON_RETENTION_TIME) ||
+        is_because(event, STELE_TRACE_LOG_SEGMENT_DELETED, STELE_REASON_RETENTION_SIZE);
+    run->reached[RUN_POINT_RESYNC] += event->kind == STELE_TRACE_LOG_RESYNCED;
     run->reached[RUN_POINT_ROLL] += event->kind == STELE_TRACE_LOG_ROLLED;
     run->reached[RUN_POINT_RECOVERY] += event->kind == STELE_TRACE_LOG_RECOVERED;
     run->reached[RUN_POINT_RECOVERY_CUT] += event->kind == STELE_TRACE_LOG_RECOVERED && event->c > 0;
@@ -286,6 +357,7 @@ static void run_disk_fault(struct sim_event *event)
         sim_world_log(&run->world, "faults: the disk errs in calls %#x of %s for %lld us", op, is_logs ? "*.log" : "*",
                       (long long)for_us);
         run_reach(run, RUN_POINT_DISK_EIO);
+        run->all_failed = run->all_failed || op == 0;
         sim_disk_break(run->server.disk, is_logs ? "*.log" : "*", op, STELE_IO, 0);
     }
     sim_event_after(&run->world, &run->disk_heal, for_us);
@@ -298,6 +370,7 @@ static void run_calm(struct sim_event *event)
     struct sim_disk_rates rates = {.call_us_min = 1, .call_us_max = 10};
     sim_world_log(&run->world, "faults: no more");
     run->is_calm = true;
+    run->server.process.no_memory = 0;
     sim_net_heal(&run->world);
     faults_stop(run);
     sim_disk_heal(run->server.disk); /* one that is stopped stays so until its death */
@@ -325,7 +398,10 @@ void faults_begin(struct run *run)
     sim_event_init(&run->restart, "restart", NULL, run_restart);
     sim_event_init(&run->disk_fault, "fault", NULL, run_disk_fault);
     sim_event_init(&run->disk_heal, "heal", NULL, run_disk_heal);
+    sim_event_init(&run->clock, "clock", NULL, run_clock);
     sim_event_at(&run->world, &run->calm, run->calm_us);
+    if (faults->has_clock_steps)
+        again(run, &run->clock, SIM_STREAM_CLOCK, 1000000);
     sim_event_after(&run->world, &run->restart, 1);
     again(run, &run->death, SIM_STREAM_KILL, faults->death_us);
     if (faults->has_errors || faults->has_full_disks)
@@ -338,4 +414,5 @@ void faults_stop(struct run *run)
     sim_event_cancel(&run->world, &run->death);
     sim_event_cancel(&run->world, &run->disk_fault);
     sim_event_cancel(&run->world, &run->disk_heal);
+    sim_event_cancel(&run->world, &run->clock);
 }

@@ -7,25 +7,97 @@
  *  2. What was reported written, or was read, survives the process; what was reported synced survives the power. With
  *     flush.before.ack what can be read is synced.
  *  3. A log holds what was sent, whole, at contiguous offsets; nothing else.
- *  4. Reports come once for each record, in the order of sending within a partition, with growing offsets. */
+ *  4. Reports come once for each record, in the order of sending within a partition, with growing offsets.
+ *  5. The records of an idempotent producer are in a partition once each, in the order of sending, whatever was retried
+ *     and reported, and whatever the log lost: also those that are reported failed. Only what is below the start of a
+ *     log may be there again above it.
+ *  6. A log begins where it was told to by a deletion of records, or where retention allows.
+ *  7. A topic that a node told of is there until its deletion is asked for; one whose deletion was answered is gone for
+ *     ever. Its name may mean another topic then (a life). */
 #include "base/check.h"
+#include "client/producer_internal.h"
 #include "cluster-tests/sim/node_run.h"
 #include "cluster-tests/sim/sim_image.h"
+#include "storage/checkpoint.h"
 #include "storage/scan.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static struct run_partition *partition_of(struct run *run, int topic, int number)
+/* A partition, as the messages name it. */
+struct place {
+    struct run_life *life;
+    struct run_partition *partition;
+    char name[32];
+};
+
+static struct place place_of(struct run *run, struct run_life *life, int number)
 {
-    return &run->topics[topic].partitions[number];
+    STELE_ASSERT(number >= 0);
+    STELE_ASSERT(number < RUN_PARTITIONS_MAX);
+    struct place place = {.life = life, .partition = &life->partitions[number]};
+    (void)snprintf(place.name, sizeof(place.name), "%s-%d", run->topics[life->topic].name, number);
+    return place;
 }
 
-static const char *name_of(const struct run *run, const struct run_partition *partition, char out_name[32])
+/* Lives */
+
+static struct run_life *find_life(const struct run_topic *topic, const struct stele_uuid *id)
 {
-    (void)snprintf(out_name, 32, "%s-%d", run->topics[partition->topic].name, partition->number);
-    return out_name;
+    for (int i = 0; i < topic->life_count; i++) {
+        if (stele_uuid_equal(&topic->lives[i]->id, id))
+            return topic->lives[i];
+    }
+    return NULL;
+}
+
+struct run_life *model_life(struct run *run, int number, const struct stele_uuid *id)
+{
+    struct run_topic *topic = &run->topics[number];
+    struct run_life *life = find_life(topic, id);
+    if (life != NULL)
+        return life;
+    if (topic->life_count == RUN_LIVES_MAX)
+        sim_world_fail(&run->world, "topic %s is made more often than it was asked for", topic->name);
+    life = sim_alloc(sizeof(*life));
+    life->topic = number;
+    life->id = *id;
+    life->seen_us = run->world.now_us;
+    for (int i = 0; i < RUN_PARTITIONS_MAX; i++)
+        life->partitions[i].number = i;
+    topic->lives[topic->life_count++] = life;
+    if (topic->life_count > 1)
+        run_reach(run, RUN_POINT_TOPIC_AGAIN);
+    return life;
+}
+
+struct run_life *model_known_life(struct run *run, const struct stele_uuid *id)
+{
+    struct run_life *life = NULL;
+    for (int i = 0; i < run->topic_count && life == NULL; i++)
+        life = find_life(&run->topics[i], id);
+    return life;
+}
+
+void model_shown(struct run *run, const struct stele_metadata_topic *shown, int64_t asked_us)
+{
+    for (int i = 0; i < run->topic_count; i++) {
+        if (strcmp(run->topics[i].name, shown->name) != 0)
+            continue;
+        struct run_life *life = model_life(run, i, &shown->topic_id);
+        if (life->must_be_gone && life->gone_us < asked_us)
+            sim_world_fail(&run->world, "%s was deleted, and a node still shows it", shown->name);
+        life->seen_us = stele_min_i64(life->seen_us, asked_us);
+        life->partition_count = (int)stele_max_i64(life->partition_count, (int64_t)shown->partition_count);
+    }
+}
+
+/* May somebody have deleted it? */
+static bool may_be_gone(const struct run *run, const struct run_life *life)
+{
+    const struct run_topic *topic = &run->topics[life->topic];
+    return life->is_gone || life->must_be_gone || topic->deleting > 0 || topic->deleted_us >= life->seen_us;
 }
 
 /* Values */
@@ -58,26 +130,23 @@ static bool is_value(int64_t tag, const uint8_t *at, size_t bytes)
 }
 
 /* The tag of a value that was sent to this topic; anything else ends the run. */
-static int64_t tag_of(struct run *run, const struct run_partition *partition, const void *value, size_t bytes)
+static int64_t tag_of(struct run *run, const struct place *place, const void *value, size_t bytes)
 {
-    char name[32];
     int64_t tag = -1;
     if (bytes >= RUN_VALUE_BYTES_MIN)
         memcpy(&tag, value, sizeof(tag));
     if (tag < 0 || tag >= run->record_count)
-        sim_world_fail(&run->world, "%s holds a record that nobody sent", name_of(run, partition, name));
+        sim_world_fail(&run->world, "%s holds a record that nobody sent", place->name);
     struct run_record *record = &run->records[tag];
-    if (record->topic != partition->topic || (size_t)record->bytes != bytes)
-        sim_world_fail(&run->world, "%s holds record %lld of another topic or size", name_of(run, partition, name),
-                       (long long)tag);
+    if (record->topic != place->life->topic || (size_t)record->bytes != bytes)
+        sim_world_fail(&run->world, "%s holds record %lld of another topic or size", place->name, (long long)tag);
     if (!is_value(tag, value, bytes))
-        sim_world_fail(&run->world, "%s holds record %lld with other bytes", name_of(run, partition, name),
-                       (long long)tag);
+        sim_world_fail(&run->world, "%s holds record %lld with other bytes", place->name, (long long)tag);
     if (record->partition < 0)
-        record->partition = partition->number;
-    if (record->partition != partition->number)
+        record->partition = place->partition->number;
+    if (record->partition != place->partition->number)
         sim_world_fail(&run->world, "record %lld for partition %d is in %s", (long long)tag, record->partition,
-                       name_of(run, partition, name));
+                       place->name);
     return tag;
 }
 
@@ -107,32 +176,32 @@ static bool was_cut(const struct run_partition *partition, int64_t offset, int64
 
 /* Somebody says that `tag` is at `offset`; true when that is so now. A word from before a power loss may be of what is
  * gone. */
-static bool learn(struct run *run, struct run_partition *partition, int64_t offset, int64_t tag, bool may_be_old)
+static bool learn(struct run *run, const struct place *place, int64_t offset, int64_t tag, bool may_be_old)
 {
-    char name[32];
-    int64_t now = known(partition, offset);
+    int64_t now = known(place->partition, offset);
     if (now == tag)
         return true;
-    if (may_be_old && was_cut(partition, offset, tag))
+    if (may_be_old && was_cut(place->partition, offset, tag))
         return false;
     if (now >= 0)
-        sim_world_fail(&run->world, "%s offset %lld has record %lld, then %lld", name_of(run, partition, name),
-                       (long long)offset, (long long)now, (long long)tag);
-    set(partition, offset, tag);
+        sim_world_fail(&run->world, "%s offset %lld has record %lld, then %lld", place->name, (long long)offset,
+                       (long long)now, (long long)tag);
+    set(place->partition, offset, tag);
     return true;
 }
 
 /* The first synced promise of a log rests on its names; a scan of the disk would come late for them. */
-static void check_names(struct run *run, struct run_partition *partition)
+static void check_names(struct run *run, const struct place *place)
 {
-    char name[32], path[64];
+    struct run_partition *partition = place->partition;
+    char path[64];
     for (int i = 0; i < run->dir_count && !partition->has_names; i++) {
-        (void)snprintf(path, sizeof(path), "%c/%s/00000000000000000000.log", 'a' + i, name_of(run, partition, name));
+        (void)snprintf(path, sizeof(path), "%c/%s/00000000000000000000.log", 'a' + i, place->name);
         partition->has_names = sim_disk_is_durable(run->server.disk, path, 0, 0);
     }
-    if (!partition->has_names)
-        sim_world_fail(&run->world, "%s has a synced record, and its names are not synced",
-                       name_of(run, partition, name));
+    if (!partition->has_names && !may_be_gone(run, place->life) &&
+        !model_may_start_above(run, place->life, partition->number, 0))
+        sim_world_fail(&run->world, "%s has a synced record, and its names are not synced", place->name);
 }
 
 static void promise(struct run_partition *partition, int64_t end, bool is_synced)
@@ -150,15 +219,27 @@ static bool is_of_the_gone(const struct run *run, bool is_synced)
 
 /* Deliveries */
 
+/* Every request with the record went to the topic that the producer knows now. */
+static bool is_of_one_life(const struct run_producer *producer, const struct run_record *record)
+{
+    return stele_uuid_equal(&record->life->id, &producer->producer->topic_id);
+}
+
 static void check_order(struct run_producer *producer, int64_t tag, const struct stele_delivery *delivery)
 {
     struct run *run = producer->run;
+    const struct run_record *record = &run->records[tag];
     int partition = delivery->partition;
     if (tag <= producer->last_tag[partition])
         sim_world_fail(&run->world, "record %lld was reported after record %lld, which was sent later", (long long)tag,
                        (long long)producer->last_tag[partition]);
     producer->last_tag[partition] = tag;
-    if (delivery->result.code != 0 || producer->acks == 0)
+    if (producer->life != record->life) {
+        producer->life = record->life;
+        for (int i = 0; i < RUN_PARTITIONS_MAX; i++)
+            producer->last_offset[i] = -1;
+    }
+    if (delivery->result.code != 0 || producer->acks == 0 || !is_of_one_life(producer, record))
         return;
     bool may_repeat =
         !run->topics[producer->topic].flushes_before_ack && producer->last_power[partition] != run->power_losses;
@@ -167,24 +248,44 @@ static void check_order(struct run_producer *producer, int64_t tag, const struct
                        (long long)tag, (long long)delivery->offset, (long long)producer->last_offset[partition]);
     producer->last_offset[partition] = delivery->offset;
     /* The word may be from before a power loss, though it came after. */
-    bool is_old = run->records[tag].sent_us <= run->power_lost_us;
+    bool is_old = record->sent_us <= run->power_lost_us;
     producer->last_power[partition] = is_old ? -1 : run->power_losses;
 }
 
-static void check_failure(struct run *run, int64_t tag, const struct stele_result *result)
+/* The log may have forgotten the batch: its state is that of what it holds, and a snapshot remembers the last batch of
+ * a producer, not the five before. Or it waits for a record that was given up before this one, which nobody can tell
+ * from one that it has lost. */
+static bool may_forget(const struct run_producer *producer, const struct run_record *record)
 {
-    static const enum stele_err codes[] = {STELE_REQUEST_TIMED_OUT,
-                                           STELE_CLOSED,
-                                           STELE_KAFKA_STORAGE_ERROR,
-                                           STELE_UNREACHABLE,
-                                           STELE_THROTTLING_QUOTA_EXCEEDED,
-                                           STELE_NOT_LEADER_OR_FOLLOWER,
-                                           STELE_OUT_OF_ORDER_SEQUENCE_NUMBER,
-                                           STELE_INVALID_PRODUCER_EPOCH};
+    const struct run *run = producer->run;
+    const struct run_topic *topic = &run->topics[record->topic];
+    return producer->has_failed[record->partition] || run->started_us > record->sent_us || run->power_losses > 0 ||
+           topic->deleted_us != INT64_MIN || model_may_start_above(run, record->life, record->partition, 0);
+}
+
+static void check_failure(struct run_producer *producer, int64_t tag, const struct stele_result *result)
+{
+    struct run *run = producer->run;
+    static const enum stele_err codes[] = {STELE_REQUEST_TIMED_OUT,         STELE_CLOSED,
+                                           STELE_KAFKA_STORAGE_ERROR,       STELE_UNREACHABLE,
+                                           STELE_THROTTLING_QUOTA_EXCEEDED, STELE_NOT_LEADER_OR_FOLLOWER};
     const struct run_record *record = &run->records[tag];
+    const struct run_topic *topic = &run->topics[record->topic];
     run_reach(run, RUN_POINT_DELIVERY_FAILED);
-    if (result->code == (int)STELE_RECORD_LIST_TOO_LARGE &&
-        record->bytes + 200 > run->topics[record->topic].segment_bytes)
+    if (result->code == (int)STELE_RECORD_LIST_TOO_LARGE && record->bytes + 200 > topic->segment_bytes)
+        return;
+    bool is_lost_topic =
+        result->code == (int)STELE_UNKNOWN_TOPIC_ID || result->code == (int)STELE_UNKNOWN_TOPIC_OR_PARTITION;
+    if (is_lost_topic && topic->deleted_us != INT64_MIN)
+        return;
+    bool is_lost_state = result->code == (int)STELE_OUT_OF_ORDER_SEQUENCE_NUMBER ||
+                         result->code == (int)STELE_INVALID_PRODUCER_EPOCH ||
+                         result->code == (int)STELE_UNKNOWN_PRODUCER_ID;
+    if (is_lost_state && record->is_once && may_forget(producer, record)) {
+        run_reach(run, RUN_POINT_ONCE_LOST_STATE);
+        return;
+    }
+    if (result->code == (int)STELE_NO_MEMORY && run->faults.no_memory > 0)
         return;
     for (size_t i = 0; i < STELE_ARRAY_LEN(codes); i++) {
         if ((int)codes[i] == result->code)
@@ -193,96 +294,141 @@ static void check_failure(struct run *run, int64_t tag, const struct stele_resul
     sim_world_fail(&run->world, "record %lld failed with %d: %s", (long long)tag, result->code, result->text);
 }
 
+static void acked(struct run_producer *producer, int64_t tag, const struct stele_delivery *delivery)
+{
+    struct run *run = producer->run;
+    struct run_record *record = &run->records[tag];
+    bool is_synced = delivery->durability == 3;
+    if (delivery->offset < 0 ||
+        (!is_synced && (run->topics[producer->topic].flushes_before_ack || delivery->durability != 1)))
+        sim_world_fail(&run->world, "record %lld was reported at offset %lld with durability %d", (long long)tag,
+                       (long long)delivery->offset, delivery->durability);
+    run_reach(run, is_synced ? RUN_POINT_ACKED_SYNCED : RUN_POINT_ACKED_WRITTEN);
+    if (!is_of_one_life(producer, record)) { /* in the one or the other */
+        run_reach(run, RUN_POINT_PRODUCER_MOVED);
+        return;
+    }
+    struct place place =
+        place_of(run, find_life(&run->topics[producer->topic], &record->life->id), delivery->partition);
+    bool may_be_old = !is_synced && record->sent_us <= run->power_lost_us;
+    if (is_synced)
+        check_names(run, &place);
+    if (is_of_the_gone(run, is_synced))
+        run_reach(run, RUN_POINT_LATE_ACK);
+    else if (learn(run, &place, delivery->offset, tag, may_be_old))
+        promise(place.partition, delivery->offset + 1, is_synced);
+    else
+        run_reach(run, RUN_POINT_LATE_ACK);
+}
+
 void model_delivered(struct run_producer *producer, const struct stele_delivery *delivery)
 {
     struct run *run = producer->run;
     int64_t tag = (int64_t)delivery->tag;
     struct run_record *record = &run->records[tag];
-    struct run_topic *topic = &run->topics[producer->topic];
     sim_world_mix(&run->world, (uint64_t)delivery->offset);
     if (++record->deliveries != 1)
         sim_world_fail(&run->world, "record %lld was reported twice", (long long)tag);
     if (record->partition >= 0 && record->partition != delivery->partition)
         sim_world_fail(&run->world, "record %lld was sent to partition %d and reported of %d", (long long)tag,
                        record->partition, delivery->partition);
-    check_order(producer, tag, delivery);
     record->partition = delivery->partition;
+    check_order(producer, tag, delivery);
     record->code = delivery->result.code;
     record->offset = delivery->offset;
     if (record->code != 0) {
-        check_failure(run, tag, &delivery->result);
-        return;
-    }
-    if (producer->acks == 0) {
+        check_failure(producer, tag, &delivery->result);
+        producer->has_failed[delivery->partition] = true;
+    } else if (producer->acks == 0) {
         run_reach(run, RUN_POINT_ACKED_NOT);
-        return;
+    } else {
+        acked(producer, tag, delivery);
     }
-    bool is_synced = delivery->durability == 3;
-    if (delivery->offset < 0 || (!is_synced && (topic->flushes_before_ack || delivery->durability != 1)))
-        sim_world_fail(&run->world, "record %lld was reported at offset %lld with durability %d", (long long)tag,
-                       (long long)delivery->offset, delivery->durability);
-    run_reach(run, is_synced ? RUN_POINT_ACKED_SYNCED : RUN_POINT_ACKED_WRITTEN);
-    struct run_partition *partition = partition_of(run, producer->topic, delivery->partition);
-    bool may_be_old = !is_synced && record->sent_us <= run->power_lost_us;
-    if (is_synced)
-        check_names(run, partition);
-    if (is_of_the_gone(run, is_synced))
-        run_reach(run, RUN_POINT_LATE_ACK);
-    else if (learn(run, partition, delivery->offset, tag, may_be_old))
-        promise(partition, delivery->offset + 1, is_synced);
-    else
-        run_reach(run, RUN_POINT_LATE_ACK);
 }
 
 /* Readers */
 
-void model_read(struct run *run, int topic, const struct stele_record_view *record, int64_t power_at_assign)
+void model_read(struct run *run, struct run_life *life, const struct stele_record_view *record, int64_t power_at_assign)
 {
-    struct run_partition *partition = partition_of(run, topic, record->partition);
-    bool is_synced = run->topics[topic].flushes_before_ack;
-    char name[32];
-    int64_t tag = tag_of(run, partition, record->value, record->value_bytes);
+    struct place place = place_of(run, life, record->partition);
+    bool is_synced = run->topics[life->topic].flushes_before_ack;
+    int64_t tag = tag_of(run, &place, record->value, record->value_bytes);
     sim_world_mix(&run->world, (uint64_t)tag);
     if (run->records[tag].timestamp != record->timestamp)
-        sim_world_fail(&run->world, "%s offset %lld was read with another time", name_of(run, partition, name),
-                       (long long)record->offset);
+        sim_world_fail(&run->world, "%s offset %lld was read with another time", place.name, (long long)record->offset);
     run->records[tag].is_read = true;
     run_reach(run, RUN_POINT_READ);
     if (is_synced)
-        check_names(run, partition);
+        check_names(run, &place);
     if (is_of_the_gone(run, is_synced))
         run_reach(run, RUN_POINT_LATE_READ);
-    else if (learn(run, partition, record->offset, tag, !is_synced && power_at_assign != run->power_losses))
-        promise(partition, record->offset + 1, is_synced);
+    else if (learn(run, &place, record->offset, tag, !is_synced && power_at_assign != run->power_losses))
+        promise(place.partition, record->offset + 1, is_synced);
     else
         run_reach(run, RUN_POINT_LATE_READ);
 }
 
-struct model_asked model_ask(struct run *run, int topic, int partition)
+struct model_asked model_ask(struct run *run, int number, int partition)
 {
-    struct run_partition *it = partition_of(run, topic, partition);
-    bool is_synced = run->topics[topic].flushes_before_ack;
-    return (struct model_asked){.power = run->power_losses, .end = is_synced ? it->synced_end : it->written_end};
+    const struct run_topic *topic = &run->topics[number];
+    struct model_asked asked = {.power = run->power_losses, .life_count = topic->life_count};
+    for (int i = 0; i < topic->life_count; i++) {
+        const struct run_partition *it = &topic->lives[i]->partitions[partition];
+        asked.ends[i] = topic->flushes_before_ack ? it->synced_end : it->written_end;
+        asked.starts[i] = it->start;
+    }
+    return asked;
 }
 
-void model_latest(struct run *run, int topic, int partition, const struct model_asked *asked, int64_t offset)
+static int life_number(const struct run *run, const struct run_life *life)
 {
-    struct run_partition *it = partition_of(run, topic, partition);
-    bool is_synced = run->topics[topic].flushes_before_ack;
-    char name[32];
+    const struct run_topic *topic = &run->topics[life->topic];
+    for (int i = 0; i < topic->life_count; i++) {
+        if (topic->lives[i] == life)
+            return i;
+    }
+    return -1;
+}
+
+void model_latest(struct run *run, struct run_life *life, int partition, const struct model_asked *asked,
+                  int64_t offset)
+{
+    struct place place = place_of(run, life, partition);
+    int number = life_number(run, life);
+    bool is_synced = run->topics[life->topic].flushes_before_ack;
     run_reach(run, RUN_POINT_LIST_OFFSETS);
     if (asked->power != run->power_losses && !is_synced)
         return;
-    if (offset < asked->end)
-        sim_world_fail(&run->world, "%s ends at %lld, but %lld was promised", name_of(run, it, name), (long long)offset,
-                       (long long)asked->end);
-    promise(it, offset, is_synced);
+    if (number < asked->life_count && offset < asked->ends[number])
+        sim_world_fail(&run->world, "%s ends at %lld, but %lld was promised", place.name, (long long)offset,
+                       (long long)asked->ends[number]);
+    promise(place.partition, offset, is_synced);
 }
 
-int64_t model_offset_at(struct run *run, int topic, int partition, int64_t time_ms, int64_t end)
+bool model_may_start_above(const struct run *run, const struct run_life *life, int partition, int64_t offset)
 {
-    struct run_partition *it = partition_of(run, topic, partition);
-    for (int64_t offset = 0; offset < end; offset++) {
+    const struct run_topic *topic = &run->topics[life->topic];
+    return topic->retention_ms != INT64_MAX || topic->has_retention_bytes ||
+           (partition >= 0 && life->partitions[partition].start_asked > offset);
+}
+
+void model_earliest(struct run *run, struct run_life *life, int partition, const struct model_asked *asked,
+                    int64_t offset)
+{
+    struct place place = place_of(run, life, partition);
+    int number = life_number(run, life);
+    if (offset > 0 && !model_may_start_above(run, life, partition, offset - 1))
+        sim_world_fail(&run->world, "%s begins at %lld, and nobody deleted that much", place.name, (long long)offset);
+    if (number < asked->life_count && offset < asked->starts[number])
+        sim_world_fail(&run->world, "%s begins at %lld, and was deleted to %lld", place.name, (long long)offset,
+                       (long long)asked->starts[number]);
+}
+
+int64_t model_offset_at(struct run_life *life, struct run *run, int partition, int64_t time_ms, int64_t start,
+                        int64_t end)
+{
+    const struct run_partition *it = &life->partitions[partition];
+    for (int64_t offset = start; offset < end; offset++) {
         STELE_ASSERT(known(it, offset) >= 0);
         if (run->records[it->tags[offset]].timestamp >= time_ms)
             return offset;
@@ -296,12 +442,12 @@ enum scan_why { SCAN_DEATH, SCAN_READY };
 
 struct scan {
     struct run *run;
-    struct run_partition *partition;
-    enum scan_why why;
+    struct place place;
     struct sim_disk *disk; /* a copy, without faults */
-    char dir[64], path[STELE_PATH_BYTES];
+    const char *dir;
+    char path[STELE_PATH_BYTES];
     struct stele_scan reader;
-    int64_t end;        /* of what was sound so far */
+    int64_t start, end; /* of what was sound so far; -1: nothing is there */
     int64_t durable_to; /* what must be durable */
     bool is_over;
 };
@@ -309,12 +455,11 @@ struct scan {
 static void scan_record(struct scan *scan, const struct stele_record *record)
 {
     struct run *run = scan->run;
-    char name[32];
     if (record->value == NULL || record->offset != scan->end)
-        sim_world_fail(&run->world, "%s: offset %lld follows %lld", name_of(run, scan->partition, name),
-                       (long long)record->offset, (long long)scan->end - 1);
-    int64_t tag = tag_of(run, scan->partition, record->value, (size_t)record->value_bytes);
-    (void)learn(run, scan->partition, record->offset, tag, false);
+        sim_world_fail(&run->world, "%s: offset %lld follows %lld", scan->place.name, (long long)record->offset,
+                       (long long)scan->end - 1);
+    int64_t tag = tag_of(run, &scan->place, record->value, (size_t)record->value_bytes);
+    (void)learn(run, &scan->place, record->offset, tag, false);
     scan->end++;
 }
 
@@ -323,19 +468,18 @@ static void scan_batch(struct scan *scan, const struct stele_scanned *batch)
     struct run *run = scan->run;
     struct stele_record_walker walker;
     struct stele_record record;
-    char name[32];
     if (batch->header.base_offset < scan->durable_to &&
         !sim_disk_is_durable(run->server.disk, scan->path, batch->pos, batch->pos + batch->bytes))
-        sim_world_fail(&run->world, "%s offset %lld was promised to be synced, and %s of %s is not",
-                       name_of(run, scan->partition, name), (long long)batch->header.base_offset,
+        sim_world_fail(&run->world, "%s offset %lld was promised to be synced, and %s of %s is not", scan->place.name,
+                       (long long)batch->header.base_offset,
                        sim_disk_is_durable(run->server.disk, scan->path, 0, 0) ? "the content" : "the name",
                        scan->path);
     enum stele_err err = stele_record_walker_init(&walker, &run->mem, batch->batch, (size_t)batch->bytes, 1 << 24);
     while (err == STELE_OK && (err = stele_record_next(&walker, &record)) == STELE_OK)
         scan_record(scan, &record);
     if (err != STELE_END)
-        sim_world_fail(&run->world, "%s offset %lld: a sound batch does not unpack: %s",
-                       name_of(run, scan->partition, name), (long long)scan->end, stele_err_text(err));
+        sim_world_fail(&run->world, "%s offset %lld: a sound batch does not unpack: %s", scan->place.name,
+                       (long long)scan->end, stele_err_text(err));
     stele_record_walker_deinit(&walker);
 }
 
@@ -350,7 +494,12 @@ static enum stele_err scan_segment(void *arg, const char *name)
     size_t length = strlen(name);
     if (scan->is_over || length != 24 || strcmp(name + 20, ".log") != 0)
         return STELE_OK;
-    if (strtoll(name, NULL, 10) != scan->end) { /* a hole: what is behind it is cut, or not ours to judge */
+    int64_t base = strtoll(name, NULL, 10);
+    if (scan->end < 0)
+        scan->start = scan->end = base;
+    if (base > scan->end && model_may_start_above(scan->run, scan->place.life, scan->place.partition->number, base - 1))
+        scan->start = scan->end = base; /* nobody needs what was below the start, synced or not */
+    if (base != scan->end) {            /* a hole: what is behind it is cut, or not ours to judge */
         scan->is_over = true;
         return STELE_OK;
     }
@@ -365,27 +514,10 @@ static enum stele_err scan_segment(void *arg, const char *name)
     while ((err = stele_scan_next(&scan->reader, &batch)) == STELE_OK)
         scan_batch(scan, &batch);
     STELE_ASSERT(err == STELE_END || err == STELE_CORRUPT);
-    scan->is_over = err != STELE_END;
+    scan->is_over = err != STELE_END &&
+                    !model_may_start_above(scan->run, scan->place.life, scan->place.partition->number, scan->end);
     vfs->ops->close(file);
     return STELE_OK;
-}
-
-/* How far the log goes; what it holds is learnt and checked. */
-static int64_t scan_log(struct run *run, struct sim_disk *disk, struct run_partition *partition, enum scan_why why)
-{
-    struct scan scan = {.run = run, .partition = partition, .why = why, .disk = disk};
-    struct stele_vfs *vfs = sim_disk_vfs(disk);
-    scan.durable_to = why == SCAN_READY ? 0 : partition->synced_end;
-    stele_scan_init(&scan.reader, &run->mem);
-    for (int i = 0; i < run->dir_count; i++) {
-        struct stele_stat stat;
-        char name[32];
-        (void)snprintf(scan.dir, sizeof(scan.dir), "%c/%s", 'a' + i, name_of(run, partition, name));
-        if (vfs->ops->stat(vfs, scan.dir, &stat) == STELE_OK)
-            (void)vfs->ops->list(vfs, scan.dir, scan_segment, &scan);
-    }
-    stele_scan_deinit(&scan.reader);
-    return scan.end;
 }
 
 /* A look at the disk that the disk does not notice. */
@@ -399,12 +531,127 @@ static struct sim_disk *look(struct run *run)
     return copy;
 }
 
-static void check_end(struct run *run, struct run_partition *partition, int64_t end, int64_t promised)
+/* What the disk holds of every partition. */
+struct survey {
+    struct run *run;
+    struct sim_disk *disk;
+    enum scan_why why;
+    char root[2];
+    int64_t starts[RUN_TOPICS_MAX][RUN_LIVES_MAX][RUN_PARTITIONS_MAX];
+    int64_t ends[RUN_TOPICS_MAX][RUN_LIVES_MAX][RUN_PARTITIONS_MAX]; /* -1: not there */
+    bool is_nameless[RUN_TOPICS_MAX][RUN_PARTITIONS_MAX]; /* a directory that does not say of which topic it is */
+};
+
+static enum stele_err survey_dir(void *arg, const char *name)
 {
-    char name[32];
-    if (end < promised)
-        sim_world_fail(&run->world, "%s ends at %lld on the disk, but %lld was promised", name_of(run, partition, name),
-                       (long long)end, (long long)promised);
+    struct survey *survey = arg;
+    struct run *run = survey->run;
+    char path[STELE_PATH_BYTES];
+    struct stele_uuid id;
+    size_t length = strlen(name);
+    int topic = name[1] - '0', number = length == 4 ? name[3] - '0' : -1;
+    if (length != 4 || name[0] != 't' || name[2] != '-' || topic < 0 || topic >= run->topic_count || number < 0 ||
+        number >= RUN_PARTITIONS_MAX)
+        return STELE_OK;
+    enum stele_err err = stele_path_join(path, survey->root, name);
+    STELE_ASSERT(err == STELE_OK);
+    if (stele_partition_metadata_read(sim_disk_vfs(survey->disk), &run->mem, path, &id) != STELE_OK) {
+        survey->is_nameless[topic][number] = true; /* no synced answer rests on it */
+        sim_world_log(&run->world, "model: %s does not say of which topic it is", path);
+        return STELE_OK;
+    }
+    struct run_life *life = model_life(run, topic, &id);
+    struct scan scan = {.run = run, .place = place_of(run, life, number), .disk = survey->disk, .dir = path};
+    int at = life_number(run, life);
+    scan.start = scan.end = -1;
+    scan.durable_to = survey->why == SCAN_READY || may_be_gone(run, life) ? 0 : scan.place.partition->synced_end;
+    stele_scan_init(&scan.reader, &run->mem);
+    (void)sim_disk_vfs(survey->disk)->ops->list(sim_disk_vfs(survey->disk), path, scan_segment, &scan);
+    stele_scan_deinit(&scan.reader);
+    sim_world_log(&run->world, "model: %s is of life %d, offsets %lld to %lld", path, at, (long long)scan.start,
+                  (long long)scan.end);
+    survey->starts[topic][at][number] = scan.start;
+    survey->ends[topic][at][number] = scan.end;
+    if (survey->why == SCAN_READY && (life->is_gone || life->must_be_gone))
+        sim_world_fail(&run->world, "%s was deleted, and is there again", scan.place.name);
+    return STELE_OK;
+}
+
+static void survey_all(struct survey *survey, struct run *run, enum scan_why why)
+{
+    *survey = (struct survey){.run = run, .disk = look(run), .why = why};
+    memset(survey->ends, -1, sizeof(survey->ends));
+    memset(survey->starts, -1, sizeof(survey->starts));
+    for (int i = 0; i < run->dir_count; i++) {
+        survey->root[0] = (char)('a' + i);
+        (void)sim_disk_vfs(survey->disk)->ops->list(sim_disk_vfs(survey->disk), survey->root, survey_dir, survey);
+    }
+    sim_disk_free(survey->disk);
+}
+
+static void each_partition(struct run *run, void (*visit)(struct run *run, const struct place *place, void *arg),
+                           void *arg)
+{
+    for (int i = 0; i < run->topic_count; i++) {
+        for (int k = 0; k < run->topics[i].life_count; k++) {
+            for (int n = 0; n < RUN_PARTITIONS_MAX; n++) {
+                struct place place = place_of(run, run->topics[i].lives[k], n);
+                visit(run, &place, arg);
+            }
+        }
+    }
+}
+
+static int64_t surveyed(const int64_t table[RUN_TOPICS_MAX][RUN_LIVES_MAX][RUN_PARTITIONS_MAX], struct run *run,
+                        const struct place *place)
+{
+    return table[place->life->topic][life_number(run, place->life)][place->partition->number];
+}
+
+/* Invariant 6, for what the last look saw and this one does not. */
+static void check_start(struct run *run, const struct place *place, int64_t start)
+{
+    const struct run_topic *topic = &run->topics[place->life->topic];
+    struct run_partition *partition = place->partition;
+    int64_t wall_ms = sim_wall_ms(&run->world, run->skew_max_ms);
+    if (start > partition->start_asked && topic->retention_ms == INT64_MAX && !topic->has_retention_bytes)
+        sim_world_fail(&run->world, "%s begins at %lld on the disk, and nobody deleted that much", place->name,
+                       (long long)start);
+    for (int64_t offset = stele_max_i64(partition->start_seen, partition->start_asked);
+         offset < start && !topic->has_retention_bytes; offset++) {
+        int64_t tag = known(partition, offset);
+        if (tag >= 0 && run->records[tag].timestamp + topic->retention_ms > wall_ms)
+            sim_world_fail(&run->world, "%s offset %lld is deleted %lld ms before its time", place->name,
+                           (long long)offset, (long long)(run->records[tag].timestamp + topic->retention_ms - wall_ms));
+    }
+    partition->start_seen = stele_max_i64(partition->start_seen, start);
+}
+
+static void check_end(struct run *run, const struct place *place, int64_t start, int64_t end)
+{
+    if (end < 0 && place->partition->written_end == 0)
+        return;
+    if (end < 0)
+        sim_world_fail(&run->world, "%s is not on the disk, but was promised up to %lld", place->name,
+                       (long long)place->partition->written_end);
+    if (end < place->partition->written_end)
+        sim_world_fail(&run->world, "%s ends at %lld on the disk, but %lld was promised", place->name, (long long)end,
+                       (long long)place->partition->written_end);
+    check_start(run, place, start);
+}
+
+static void check_at_death(struct run *run, const struct place *place, void *arg)
+{
+    const struct survey *survey = arg;
+    struct sim_server *server = &run->server;
+    bool is_power = server->death == SIM_DEATH_POWER_ORDERED || server->death == SIM_DEATH_POWER_ADVERSARIAL;
+    int64_t end = survey == NULL ? -1 : surveyed(survey->ends, run, place);
+    if (survey != NULL && !may_be_gone(run, place->life))
+        check_end(run, place, surveyed(survey->starts, run, place), end);
+    if (server->death == SIM_DEATH_STOPPED && server->is_stop_clean && !run->must_restart && end >= 0)
+        promise(place->partition, end, true);
+    if (is_power)
+        place->partition->written_end = place->partition->synced_end;
 }
 
 void model_death(struct run *run)
@@ -412,25 +659,41 @@ void model_death(struct run *run)
     struct sim_server *server = &run->server;
     bool is_power = server->death == SIM_DEATH_POWER_ORDERED || server->death == SIM_DEATH_POWER_ADVERSARIAL;
     bool was_serving = server->state == SIM_SERVER_SERVING || server->state == SIM_SERVER_STOPPING;
-    struct sim_disk *disk = was_serving ? look(run) : NULL;
-    for (int i = 0; i < run->topic_count; i++) {
-        for (int k = 0; k < run->topics[i].partition_count; k++) {
-            struct run_partition *partition = partition_of(run, i, k);
-            int64_t end = disk == NULL ? 0 : scan_log(run, disk, partition, SCAN_DEATH);
-            if (disk != NULL)
-                check_end(run, partition, end, partition->written_end);
-            if (server->death == SIM_DEATH_STOPPED && server->is_stop_clean && !run->must_restart)
-                promise(partition, end, true);
-            if (is_power)
-                partition->written_end = partition->synced_end;
-        }
-    }
-    sim_disk_free(disk);
+    struct survey *survey = was_serving ? sim_alloc(sizeof(*survey)) : NULL;
+    if (survey != NULL)
+        survey_all(survey, run, SCAN_DEATH);
+    each_partition(run, check_at_death, survey);
+    free(survey);
     if (!is_power)
         return;
     run->power_was_lost = true;
     run->power_losses++;
     run->power_lost_us = run->world.now_us;
+}
+
+/* Invariant 5. What is below the start of the log may be there again: the log forgets whom it holds nothing of. */
+static void check_producers(struct run *run, const struct place *place)
+{
+    const struct run_partition *partition = place->partition;
+    struct {
+        int64_t tag, offset;
+    } *last = sim_alloc((size_t)(run->producer_count + 1) * sizeof(*last));
+    for (int i = 0; i < run->producer_count; i++)
+        last[i].tag = -1;
+    for (int64_t offset = partition->start_seen; offset < partition->count; offset++) {
+        int64_t tag = partition->tags[offset];
+        if (tag < 0)
+            continue;
+        struct run_record *record = &run->records[tag];
+        int64_t before = last[record->producer].tag;
+        bool is_excused = last[record->producer].offset < partition->start_asked;
+        if (record->is_once && tag <= before && !is_excused)
+            sim_world_fail(&run->world, "%s offset %lld: record %lld follows record %lld of the same producer",
+                           place->name, (long long)offset, (long long)tag, (long long)before);
+        last[record->producer].tag = tag;
+        last[record->producer].offset = offset;
+    }
+    free(last);
 }
 
 /* What is behind the end is gone. */
@@ -448,18 +711,43 @@ static void cut(struct run *run, struct run_partition *partition, int64_t end)
     }
 }
 
-void model_ready(struct run *run)
+static void check_at_ready(struct run *run, const struct place *place, void *arg)
 {
-    struct sim_disk *disk = look(run);
+    const struct survey *survey = arg;
+    int64_t end = surveyed(survey->ends, run, place);
+    if (end < 0 && may_be_gone(run, place->life))
+        return;
+    bool is_nameless = survey->is_nameless[place->life->topic][place->partition->number];
+    if (end < 0 && place->partition->number < place->life->partition_count && !run->must_restart && !is_nameless)
+        sim_world_fail(&run->world, "%s is gone, and nobody deleted it", place->name);
+    check_end(run, place, surveyed(survey->starts, run, place), end);
+    if (end < 0)
+        return;
+    cut(run, place->partition, end);
+    check_producers(run, place);
+}
+
+/* One that is on no disk after a start is gone for good. */
+static void find_gone(struct run *run, const struct survey *survey)
+{
     for (int i = 0; i < run->topic_count; i++) {
-        for (int k = 0; k < run->topics[i].partition_count; k++) {
-            struct run_partition *partition = partition_of(run, i, k);
-            int64_t end = scan_log(run, disk, partition, SCAN_READY);
-            check_end(run, partition, end, partition->written_end);
-            cut(run, partition, end);
+        for (int k = 0; k < run->topics[i].life_count && !run->must_restart; k++) {
+            bool is_there = false;
+            for (int n = 0; n < RUN_PARTITIONS_MAX; n++)
+                is_there = is_there || survey->ends[i][k][n] >= 0;
+            if (!is_there && may_be_gone(run, run->topics[i].lives[k]))
+                run->topics[i].lives[k]->is_gone = true;
         }
     }
-    sim_disk_free(disk);
+}
+
+void model_ready(struct run *run)
+{
+    struct survey *survey = sim_alloc(sizeof(*survey));
+    survey_all(survey, run, SCAN_READY);
+    each_partition(run, check_at_ready, survey);
+    find_gone(run, survey);
+    free(survey);
     run->power_was_lost = false;
 }
 
@@ -477,30 +765,42 @@ void model_init(struct run *run)
 {
     stele_mem_init(&run->mem, (struct stele_mem_source){.resize = plain_resize}, 0);
     run->power_lost_us = -1;
-    for (int i = 0; i < RUN_TOPICS_MAX; i++) {
-        for (int k = 0; k < RUN_PARTITIONS_MAX; k++)
-            run->topics[i].partitions[k] = (struct run_partition){.topic = i, .number = k};
+}
+
+static void end_partition(struct run *run, const struct place *place, void *arg)
+{
+    struct run_partition *partition = place->partition;
+    (void)arg;
+    if (!place->life->is_gone)
+        check_producers(run, place);
+    for (int64_t offset = 0; offset < partition->count; offset++) {
+        if (partition->tags[offset] < 0)
+            continue;
+        struct run_record *record = &run->records[partition->tags[offset]];
+        record->places++;
+        if (record->is_once && record->places == 1) {
+            run_reach(run, RUN_POINT_ONCE);
+            if (record->code != 0)
+                run_reach(run, RUN_POINT_ONCE_FAILED);
+        } else if (record->places == 2) {
+            run_reach(run, RUN_POINT_DUPLICATE);
+        }
     }
+    free(partition->tags);
+    free(partition->cuts);
 }
 
 void model_end(struct run *run)
 {
     for (int64_t tag = 0; tag < run->record_count; tag++) {
-        if (run->records[tag].deliveries != 1)
-            sim_world_fail(&run->world, "record %lld was reported %d times", (long long)tag,
-                           run->records[tag].deliveries);
+        const struct run_record *record = &run->records[tag];
+        if (record->deliveries != 1 && !record->is_dropped)
+            sim_world_fail(&run->world, "record %lld was reported %d times", (long long)tag, record->deliveries);
     }
-    for (int i = 0; i < RUN_TOPICS_MAX; i++) {
-        for (int k = 0; k < RUN_PARTITIONS_MAX; k++) {
-            struct run_partition *partition = partition_of(run, i, k);
-            for (int64_t offset = 0; offset < partition->count; offset++) {
-                struct run_record *record = &run->records[partition->tags[offset]];
-                if (++record->places == 2)
-                    run_reach(run, RUN_POINT_DUPLICATE);
-            }
-            free(partition->tags);
-            free(partition->cuts);
-        }
+    each_partition(run, end_partition, NULL);
+    for (int i = 0; i < run->topic_count; i++) {
+        for (int k = 0; k < run->topics[i].life_count; k++)
+            free(run->topics[i].lives[k]);
     }
     free(run->records);
     free(run->batches);

@@ -22,6 +22,11 @@ static void *resize(void *ctx, void *ptr, size_t bytes)
 {
     struct sim_process *process = ctx;
     struct block *old = ptr == NULL ? NULL : (struct block *)ptr - 1;
+    if (bytes > 0 && process->no_memory > 0 &&
+        sim_chance(sim_stream(process->world, SIM_STREAM_MEMORY), process->no_memory, 1000000)) {
+        process->no_memory_count++;
+        return NULL;
+    }
     if (old != NULL)
         stele_list_remove(&old->link);
     if (bytes == 0) {
@@ -182,10 +187,15 @@ static int64_t env_mono_us(struct stele_env *base)
     return env->seen_us;
 }
 
+int64_t sim_wall_ms(const struct sim_world *world, int64_t skew_ms)
+{
+    return (int64_t)WALL_MS_FIRST * 1000 + sim_world_now_us(world) / 1000 + skew_ms;
+}
+
 static int64_t env_wall_ms(struct stele_env *base)
 {
-    struct sim_process *process = sim_env_of(base)->process;
-    return (int64_t)WALL_MS_FIRST * 1000 + sim_world_now_us(process->world) / 1000 + process->wall_skew_ms;
+    const struct sim_process *process = sim_env_of(base)->process;
+    return sim_wall_ms(process->world, process->wall_skew_ms);
 }
 
 static uint64_t env_random(struct stele_env *base)

@@ -163,6 +163,24 @@ static enum stele_err on_accept(void *arg, int index, struct stele_conn *conn,
 
 /* A life */
 
+/* The program reads its settings anew; what it makes of them dies with it. */
+static void copy_settings(struct sim_server *server)
+{
+    int rows = 0;
+    const struct stele_setting_row *table = stele_node_setting_rows(&rows);
+    struct stele_error error = {.text = ""};
+    server->life_settings = stele_settings_new(&server->process.mem, table, rows);
+    STELE_ASSERT(server->life_settings != NULL);
+    for (int i = 0; i < rows; i++) {
+        if (!stele_settings_is_set(server->settings, table[i].name))
+            continue;
+        char number[STELE_SETTING_NUMBER_BYTES];
+        const char *origin = NULL, *text = stele_settings_in_force(server->settings, &table[i], number, &origin);
+        enum stele_err err = stele_settings_set(server->life_settings, table[i].name, text, "run", &error);
+        STELE_ASSERT(err == STELE_OK);
+    }
+}
+
 static void run_begin(struct sim_event *event)
 {
     struct sim_server *server = STELE_CONTAINER_OF(event, struct sim_server, begin);
@@ -170,7 +188,7 @@ static void run_begin(struct sim_event *event)
     struct stele_node_options options = {.envs = server->env_list,
                                          .nets = server->net_list,
                                          .shard_count = server->shard_count,
-                                         .settings = server->settings,
+                                         .settings = server->life_settings,
                                          .ready = on_ready,
                                          .stopped = on_stopped,
                                          .fatal = on_fatal,
@@ -198,6 +216,7 @@ void sim_server_start(struct sim_server *server)
     (void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(server->address, ":"), server->address);
     sim_process_begin(&server->process, world, name);
     server->process.wall_skew_ms = server->wall_skew_ms;
+    copy_settings(server);
     for (int i = 0; i < server->shard_count; i++) {
         char shard[16];
         (void)snprintf(shard, sizeof(shard), i == 0 ? "control" : "data%d", i);
@@ -249,6 +268,7 @@ static void free_node(struct sim_server *server)
         sim_net_part(&server->nets[i], SIM_PARTING_CLOSE);
     sim_process_drop_work(&server->process);
     stele_node_free(server->node);
+    stele_settings_free(server->life_settings);
     for (int tag = 0; tag < STELE_MEM_TAG_COUNT; tag++) {
         if (server->process.mem.tag_blocks[tag] != 0)
             sim_world_fail(server->world, "a node that was freed holds memory: %s, %lld blocks",

@@ -30,6 +30,7 @@ struct sim_server {
     int shard_count;
     /* One life */
     struct sim_process process;
+    struct stele_settings *life_settings; /* a copy, of the process's memory */
     struct sim_env envs[SIM_SHARDS_MAX];
     struct sim_net nets[SIM_SHARDS_MAX];
     struct stele_env *env_list[SIM_SHARDS_MAX];

@@ -36,6 +36,8 @@ enum sim_stream {
     SIM_STREAM_DISK,
     SIM_STREAM_DISK_FAULT,
     SIM_STREAM_WORKLOAD,
+    SIM_STREAM_CLOCK,
+    SIM_STREAM_MEMORY,
     SIM_STREAM_COUNT
 };
 
@@ -135,6 +137,9 @@ static inline bool sim_chance(struct stele_prng *prng, uint64_t numerator, uint6
     return stele_prng_chance(prng, numerator, denominator);
 }
 
+/** What a clock that is ahead by `skew_ms` shows now. */
+int64_t sim_wall_ms(const struct sim_world *world, int64_t skew_ms);
+
 /** A process: memory and envs that end together. */
 struct sim_process {
     struct sim_world *world;
@@ -144,6 +149,8 @@ struct sim_process {
     struct stele_list blocks; /* all of its memory */
     struct stele_list envs, tasks, jobs, lanes;
     int64_t wall_skew_ms;
+    uint32_t no_memory; /* allocations that fail, per million */
+    int64_t no_memory_count;
     bool is_alive;
 };
 
