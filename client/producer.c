@@ -137,6 +137,10 @@ static enum stele_err topic_changed(struct stele_refresh *refresh, const struct 
     enum stele_err err = partitions > producer->queue_count ? make_queues(producer, partitions) : STELE_OK;
     if (err != STELE_OK)
         return err;
+    if (!stele_uuid_equal(topic_id, &producer->topic_id)) {
+        for (int32_t i = 0; i < producer->queue_count; i++)
+            producer->queues[i]->has_footing = false; /* its logs know nothing of this producer */
+    }
     producer->topic_id = *topic_id;
     producer->partitions = partitions;
     producer->sticky = producer->sticky % partitions;

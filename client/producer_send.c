@@ -217,7 +217,8 @@ static void produce_done(struct stele_call *call, enum stele_err err, const stru
         sealed->acked_offset = result == NULL ? -1 : result->base_offset;
         sealed->acked_durability = result == NULL ? STELE_DURABILITY_NONE : result->durability;
         queue->acked_count++;
-        queue->has_footing = true;
+        /* An answer may be of a topic that was made anew since. */
+        queue->has_footing = result != NULL && stele_uuid_equal(&result->topic_id, &producer->topic_id);
         queue->acked_ms = stele_client__now_ms(producer->client);
         settle_acked(queue);
         return;

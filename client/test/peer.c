@@ -505,8 +505,12 @@ static bool read_frames(struct stele_conn *conn)
             break;
         stele_arena_init(&arena, &conn->peer->own.mem, STELE_MEM_TOOL, 0);
         assert_ok(stele_request_decode(&arena, conn->in.bytes + 8, header.message_bytes, &request));
-        on_request(conn, &request, conn->in.bytes + 8 + header.message_bytes);
+        bool is_held = conn->peer->holds_produces && request.header.api == STELE_API_PRODUCE;
+        if (!is_held)
+            on_request(conn, &request, conn->in.bytes + 8 + header.message_bytes);
         stele_arena_deinit(&arena);
+        if (is_held)
+            break;
         pipe_drop(&conn->in, bytes);
         has_read = true;
     }

@@ -53,6 +53,7 @@ struct peer {
     int drops_before, drops_after; /* produces to lose, and answers to produces to lose, with the connection */
     int garbage;                   /* answers to replace by noise */
     bool checks_topic_id;          /* UNKNOWN_TOPIC_ID for another one, in produces and fetches */
+    bool holds_produces;           /* reads none until it is false again */
     bool is_mute;                  /* reads and never answers */
     enum stele_err produce_errs[PEER_SCRIPT]; /* of the next produces */
     int produce_err_count;

@@ -124,6 +124,39 @@ static void test_random_faults(void **state)
     assert_true(duplicates > SEEDS); /* it was put to the test */
 }
 
+/* A topic that is made anew while a batch is under way: its log knows no producer and takes any sequence, and still the
+ * first batch that it gets is the oldest. */
+static void test_topic_made_anew(void **state)
+{
+    enum { FIRST = 10, COUNT = 40 };
+    struct producer_world *world = *state;
+    struct peer *peer = &world->peer;
+    const struct stele_setting settings[] = {
+        ONCE, {"batch.size", "0"}, {"linger.ms", "0"}, {"metadata.max.age.ms", "1000"}, {NULL, NULL}};
+    struct stele_client *client = peer_client(peer, NULL);
+    struct stele_producer *producer = world_producer(world, client, settings);
+    world_send(client, producer, 0, 0, FIRST);
+    assert_int_equal(stele_producer_flush(producer, -1).code, 0);
+    memset(peer->topic_id.bytes, 0x77, sizeof(peer->topic_id.bytes));
+    peer->checks_topic_id = peer->holds_produces = true;
+    peer_forget_producers(peer, 0, true);
+    world_send(client, producer, 0, FIRST, FIRST + 1); /* for the old topic */
+    int metadatas = peer->metadatas;
+    for (int n = 0; n < 100 || peer->metadatas == metadatas; n++) {
+        peer->env.mono_us += 20000;
+        (void)stele_client_poll(client, 0);
+    }
+    world_send(client, producer, 0, FIRST + 1, COUNT); /* for the new one */
+    for (int n = 0; n < 20; n++)
+        (void)stele_client_poll(client, 0);
+    peer->holds_produces = false;
+    assert_int_equal(stele_producer_flush(producer, -1).code, 0);
+    assert_int_equal(world->told.failed, 0);
+    peer_check_once(peer, COUNT);
+    stele_producer_free(producer);
+    stele_client_free(client);
+}
+
 /* Five batches of a partition may be under way, or as many as the connection; but one before the first answer, since a
  * log that knows nothing of a producer takes any sequence; and one without idempotence. */
 static void test_window(void **state)
@@ -475,6 +508,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_once, producer_world_set_up, producer_world_tear_down),
 #define WORLD_TEST(test) cmocka_unit_test_setup_teardown(test, producer_world_set_up, producer_world_tear_down)
         WORLD_TEST(test_random_faults),
+        WORLD_TEST(test_topic_made_anew),
         WORLD_TEST(test_window),
         WORLD_TEST(test_unknown_fate),
         WORLD_TEST(test_lost_end),
