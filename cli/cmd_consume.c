@@ -2,6 +2,7 @@
  * or when no record is at hand. */
 #include "base/utf8.h"
 #include "cli/options.h"
+#include "cli/progress.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -10,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { OUT_BYTES = 1 << 18, PIECES_MAX = 256, WAIT_MS = 200, TIMED_OUT = 7 };
+enum { OUT_BYTES = 1 << 18, PIECES_MAX = 256, WAIT_MS = 200, TIMED_OUT = 7, PROGRESS_RECORDS = 1024 };
 
 /* A directive, or the literal text between two. */
 struct piece {
@@ -37,6 +38,8 @@ struct consume {
     int64_t *ends; /* -1: not read, or read to its end */
     int32_t open_count;
 
+    struct stele_progress progress; /* when the records go elsewhere than the terminal */
+    int64_t records;
     char *out;
     size_t out_bytes;
     bool is_broken; /* standard output took no more */
@@ -367,8 +370,13 @@ static struct stele_result read_all(struct consume *consume)
         if (result.code != 0)
             return result;
         int64_t end = consume->ends[record.partition];
-        if (end < 0 || record.offset < end)
+        if (end < 0 || record.offset < end) {
             put_record(consume, &record);
+            consume->records++;
+        }
+        if (consume->records % PROGRESS_RECORDS == 0 && stele_progress_is_due(&consume->progress))
+            stele_progress_show("%lld records, %s/%d at offset %lld", (long long)consume->records, consume->topic,
+                                record.partition, (long long)record.offset);
         if (end >= 0 && record.offset + 1 >= end)
             close_partition(consume, record.partition);
     }
@@ -420,8 +428,11 @@ static int print_records(struct consume *consume)
     if (consume->client == NULL)
         return status;
     struct stele_result result = open_all(consume);
+    if (!isatty(STDOUT_FILENO))
+        stele_progress_init(&consume->progress);
     if (result.code == 0)
         result = read_all(consume);
+    stele_progress_end(&consume->progress);
     if (consume->out != NULL)
         flush_out(consume);
     bool is_cut = is_interrupted && consume->to.is_there && consume->open_count > 0;

@@ -1,4 +1,5 @@
 /* topic: offsets by time, and records deleted up to an offset. */
+#include "base/err.h"
 #include "cli/document.h"
 #include "cli/format.h"
 #include "cli/options.h"
@@ -290,8 +291,9 @@ static int trim_one(const struct stele_cli *cli, struct stele_client *client, co
     if (result.code == 0)
         result = stele_records_delete(client, which->topic, which->partition, offset, &start);
     if (result.code != 0)
-        return stele_cli_fail(cli, stele_cli_exit_of(result.code), "%s/%d: %s", which->topic, which->partition,
-                              result.text);
+        return stele_cli_fail(cli, stele_cli_exit_of(result.code), "%s/%d: %s%s", which->topic, which->partition,
+                              result.text,
+                              result.code == STELE_OFFSET_OUT_OF_RANGE ? "; --before end deletes all there are" : "");
     cJSON *row = stele_document_row(document, cJSON_GetObjectItemCaseSensitive(document->root, "partitions"));
     stele_document_number(document, row, "partition", which->partition);
     stele_document_number(document, row, "start", start);

@@ -1,4 +1,5 @@
 /* topic: create, list, describe, alter, delete. */
+#include "base/err.h"
 #include "cli/document.h"
 #include "cli/options.h"
 
@@ -293,6 +294,9 @@ static int run_describe(const struct stele_cli *cli, void *line)
         const struct stele_topic_description *topic = topics->topics[i];
         if (topic->code == 0)
             add_topic(&document, list, topic);
+        else if (topic->code == STELE_UNKNOWN_TOPIC_OR_PARTITION)
+            status = stele_cli_fail(cli, STELE_CLI_MISSING,
+                                    "there is no topic '%s'; stele topic list shows those that are", topic->name);
         else
             status = stele_cli_fail(cli, stele_cli_exit_of(topic->code), "%s: %s", topic->name, topic->text);
     }

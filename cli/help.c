@@ -40,12 +40,16 @@ static void print_short(char *out_text, const struct stele_cli_option *option)
                    option->value == NULL ? "" : option->value, option->kind == STELE_CLI_LIST ? "..." : "");
 }
 
-/* "-p, --partitions PARTITIONS", as it stands in a list. */
+/* "-p, --partitions PARTITIONS", as it stands in a list: the short one first. */
 static void print_long(char *out_text, const struct stele_cli_option *option)
 {
-    (void)snprintf(out_text, TEXT_BYTES, "%s%s%s%s%s", option->name, option->alias == NULL ? "" : ", ",
-                   option->alias == NULL ? "" : option->alias, option->value == NULL ? "" : " ",
-                   option->value == NULL ? "" : option->value);
+    const char *first = option->name, *second = option->alias;
+    if (second != NULL && strlen(second) < strlen(first)) {
+        first = option->alias;
+        second = option->name;
+    }
+    (void)snprintf(out_text, TEXT_BYTES, "%s%s%s%s%s", first, second == NULL ? "" : ", ", second == NULL ? "" : second,
+                   option->value == NULL ? "" : " ", option->value == NULL ? "" : option->value);
 }
 
 static void print_synopsis(FILE *out, const struct stele_cli_command *command, size_t column)

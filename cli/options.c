@@ -44,9 +44,13 @@ int stele_cli_exit_of(int code)
 
 int stele_cli_report(const struct stele_cli *cli, const struct stele_result *result)
 {
+    int status = stele_cli_exit_of(result->code);
+    bool has_no_way_out = status == STELE_CLI_MISSING && strstr(result->text, "no topic") != NULL &&
+                          strstr(result->text, "topic list") == NULL; /* a node does not know of commands */
     if (result->code != 0)
-        fprintf(stderr, "stele %s: %s\n", cli->command->name, result->text);
-    return stele_cli_exit_of(result->code);
+        fprintf(stderr, "stele %s: %s%s\n", cli->command->name, result->text,
+                has_no_way_out ? "; stele topic list shows those that are" : "");
+    return status;
 }
 
 int stele_cli_fail(const struct stele_cli *cli, int status, const char *format, ...)

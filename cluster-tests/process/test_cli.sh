@@ -143,6 +143,14 @@ wait $bench || die "the bench gave $?"
 python3 -c 'import json, sys; l = json.load(sys.stdin)["latency"][0]; sys.exit(not (l["max_us"] > 400000 and l["p90_us"] > 50000))' <"$work/stalled" ||
     { cat "$work/stalled"; die "the stall does not show"; }
 
+# the node
+gives 0 "" "$stele" node status --metrics
+grep -qE '^partitions +' "$work/said" || { cat "$work/said"; die "node status"; }
+json 'd["node_id"] == 1 and d["topics"] == 3 and d["directories"][0]["state"] == "well" and len(d["metrics"]) > 0' "$stele" node status --metrics
+json '0 < len(d["requests"]) <= 5 and d["requests"][0]["total_us"] >= d["requests"][-1]["total_us"] and d["requests"][0]["reads"] in ("hot", "cold")' \
+    "$stele" node slowlog -n 5
+gives 0 "" "$stele" node slowlog
+
 # files
 json 'any(r["kind"] == "verified" and r["damages"] == 0 for r in (d if isinstance(d, list) else [d]))' "$stele" dump --verify "$work/data/empty-0"
 gives 2 "FILE|DIR... is missing" "$stele" dump
