@@ -431,7 +431,11 @@ static void test_text(void **state)
     assert_true(value_of(parsed, "stele_request_append_seconds_count") == 1);
     assert_true(value_of(parsed, "stele_log_appended_batches_total") >= 1);
     free(parsed);
-    assert_ok(node_world_stop(world));
+    stele_node_stop(world->node);
+    assert_false(stele_node_is_serving(world->node, why));
+    assert_string_equal(why, "it stops");
+    free(read_text(world));
+    node_world_drop(world);
     node_world_free(world);
 }
 
