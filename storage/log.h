@@ -223,9 +223,10 @@ STELE_MUST_CHECK enum stele_err stele_log_flush(struct stele_log *log);
 /** Monotonic ms when flush.ms asks for a flush; INT64_MAX when there is nothing to flush. */
 int64_t stele_log_flush_due(const struct stele_log *log);
 
-/** Damaged ranges that recovery kept: [first, last] offsets and the file position where the scan failed. */
+/** Damaged ranges that recovery kept: [first, last] offsets, the file position where the scan failed, and the one where
+ * it went on, INT64_MAX when no sound batch of the segment lies behind. */
 struct stele_damaged_range {
-    int64_t first_offset, last_offset, segment_base, pos;
+    int64_t first_offset, last_offset, segment_base, pos, end_pos;
 };
 int stele_log_damaged_count(const struct stele_log *log);
 const struct stele_damaged_range *stele_log_damaged(const struct stele_log *log, int index);

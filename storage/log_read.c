@@ -29,23 +29,23 @@ enum stele_err stele_log__settle_read(struct stele_log *log, enum stele_err err)
     return stele_log__fail(log, err, "a read that failed");
 }
 
-/* Where the damage that is known of this segment begins, or its end. */
-static int64_t sound_bytes(const struct stele_log *log, const struct stele_segment *seg)
+/* Where from `pos` on the next damage that is known of this segment begins, or its end. */
+static int64_t sound_bytes(const struct stele_log *log, const struct stele_segment *seg, int64_t pos)
 {
     int64_t bytes = seg->bytes;
     for (int i = 0; i < log->damaged_count; i++) {
-        if (log->damaged[i].segment_base == seg->base_offset)
+        if (log->damaged[i].segment_base == seg->base_offset && log->damaged[i].end_pos > pos)
             bytes = stele_min_i64(bytes, log->damaged[i].pos);
     }
     return bytes;
 }
 
-/* Where in this segment a reader bounded by `bound` must stop. */
-static enum stele_err end_of_reading(struct stele_log *log, int at, int64_t bound, int64_t *out_pos)
+/* Where in this segment a reader at position `from` and bounded by `bound` must stop. */
+static enum stele_err end_of_reading(struct stele_log *log, int at, int64_t from, int64_t bound, int64_t *out_pos)
 {
     struct stele_segment *seg = log->segments[at];
     struct stele_batch_header header;
-    int64_t pos = sound_bytes(log, seg);
+    int64_t sound = sound_bytes(log, seg, from), pos = sound;
     if (at + 1 < log->segment_count ? bound >= log->segments[at + 1]->base_offset : bound >= log->log_end_offset) {
         *out_pos = pos;
         return STELE_OK;
@@ -55,7 +55,7 @@ static enum stele_err end_of_reading(struct stele_log *log, int at, int64_t boun
     if (err != STELE_OK && err != STELE_END && err != STELE_CORRUPT)
         return err;
     /* Damage on the way to the bound: `pos` is where it begins. */
-    *out_pos = stele_min_i64(pos, sound_bytes(log, seg));
+    *out_pos = stele_min_i64(pos, sound);
     return STELE_OK;
 }
 
@@ -66,10 +66,10 @@ static enum stele_err make_slice(struct stele_log *log, int at, const struct ste
     struct stele_slice slice = {.pos = pos, .base_offset = header->base_offset};
     struct stele_file *file = NULL;
     int64_t end = 0, first = (int64_t)header->length + STELE_BATCH_PREFIX_BYTES;
-    enum stele_err err = end_of_reading(log, at, read->bound, &end);
+    enum stele_err err = end_of_reading(log, at, pos, read->bound, &end);
     if (err != STELE_OK)
         return err;
-    if (pos >= sound_bytes(log, seg)) /* the batch after a gap that holds the offset */
+    if (pos >= sound_bytes(log, seg, pos)) /* the batch after a gap that holds the offset */
         return stele_log__report_damage(log, seg, read->offset, pos);
     int64_t wanted = (int64_t)stele_min_size(read->max_bytes, INT32_MAX);
     if (wanted < first && read->min_one)

@@ -81,7 +81,7 @@ static enum stele_err replay(struct stele_log *log, struct stele_scan *scan, con
         return err;
     err = stele_scan_start(scan, file, 0, seg->bytes);
     while (err == STELE_OK) {
-        err = stele_scan_next(scan, &batch);
+        err = stele_segment_scan_next(seg, scan, &batch);
         if (err != STELE_OK || batch.header.base_offset >= to)
             break;
         if (stele_batch_last_offset(&batch.header) >= from) /* the log may start inside a batch */
@@ -164,7 +164,8 @@ enum stele_err stele_log_restart_at(struct stele_log *log, int64_t offset)
         return STELE_EXISTS;
     /* Tells recovery, before a segment of the new life is there, that deletions told of before are no longer true. */
     stele_log__note(log, STELE_HISTORY_CUT, offset, stele_log_bytes(log), STELE_REASON_TRUNCATED);
-    err = offset < log->log_start_offset ? stele_history_sync(log->env, log->dir) : STELE_OK;
+    bool must_know = offset < log->log_start_offset || log->damaged_count > 0;
+    err = must_know ? stele_history_sync(log->env, log->dir) : STELE_OK;
     if (err == STELE_OK)
         err = replace_all(log, offset);
     if (err == STELE_OK)
@@ -217,20 +218,23 @@ static enum stele_err cut(struct stele_log *log, int64_t offset)
     bool is_damaged = false; /* what is left of the active segment */
     int kept = 0;
     for (int i = 0; i < log->damaged_count; i++) {
-        is_damaged =
-            is_damaged || (log->damaged[i].segment_base == seg->base_offset && log->damaged[i].pos < seg->bytes);
+        is_damaged = is_damaged || (log->damaged[i].segment_base == seg->base_offset &&
+                                    log->damaged[i].pos < seg->bytes && log->damaged[i].end_pos >= seg->bytes);
         if (log->damaged[i].first_offset >= offset)
             continue;
         log->damaged[kept] = log->damaged[i];
         log->damaged[kept].last_offset = stele_min_i64(log->damaged[i].last_offset, offset - 1);
         kept++;
     }
+    bool was_damaged = kept < log->damaged_count;
     log->damaged_count = kept;
     err = stele_log__rebuild_producers(log, offset);
     if (err == STELE_OK)
         err = roll_behind_hole(log, offset, is_damaged);
     STELE_METRIC_ADD(log->env->metrics, log_truncations, 1);
     stele_log__note(log, STELE_HISTORY_CUT, offset, before - stele_log_bytes(log), STELE_REASON_TRUNCATED);
+    if (err == STELE_OK && was_damaged) /* the range is not to be held against what will stand there */
+        err = stele_history_sync(log->env, log->dir);
     stele_trace(log->env, STELE_TRACE_LOG_TRUNCATED, log->name, stele_reason_text(STELE_REASON_TRUNCATED), offset, 0,
                 0);
     return err;

@@ -31,11 +31,11 @@ enum stele_err stele_recovery_fail(struct stele_recovery *rec, enum stele_err er
                            way_out);
 }
 
-static void note_damage(struct stele_recovery *rec, int64_t offset)
+static void note_damage(struct stele_recovery *rec, const struct stele_history_event *event)
 {
     if (rec->hint_count == rec->hint_capacity) {
         int capacity = rec->hint_capacity == 0 ? 8 : rec->hint_capacity * 2;
-        int64_t *hints =
+        struct stele_recovery_hint *hints =
             stele_mem_resize(rec->env->mem, STELE_MEM_LOG, rec->hints, (size_t)capacity * sizeof(rec->hints[0]));
         if (hints == NULL) {
             rec->hints_failed = true;
@@ -44,7 +44,7 @@ static void note_damage(struct stele_recovery *rec, int64_t offset)
         rec->hints = hints;
         rec->hint_capacity = capacity;
     }
-    rec->hints[rec->hint_count++] = offset;
+    rec->hints[rec->hint_count++] = (struct stele_recovery_hint){.offset = event->offset, .bytes = event->bytes};
 }
 
 /* A truncation ends what was said of the offsets from there on. */
@@ -52,11 +52,22 @@ static void note_cut(struct stele_recovery *rec, int64_t offset)
 {
     int kept = 0;
     for (int i = 0; i < rec->hint_count; i++) {
-        if (rec->hints[i] < offset)
+        if (rec->hints[i].offset < offset)
             rec->hints[kept++] = rec->hints[i];
     }
     rec->hint_count = kept;
     rec->deleted_to = stele_min_i64(rec->deleted_to, offset - 1);
+    for (int i = 0; i < rec->files.count; i++)
+        rec->files.segments[i].was_deleted_from_front &= rec->files.segments[i].base_offset < offset;
+}
+
+static void note_deletion(struct stele_recovery *rec, int64_t offset)
+{
+    rec->deleted_to = stele_max_i64(rec->deleted_to, offset);
+    for (int i = 0; i < rec->files.count; i++) {
+        if (rec->files.segments[i].base_offset == offset)
+            rec->files.segments[i].was_deleted_from_front = true;
+    }
 }
 
 static void note_event(void *arg, const struct stele_history_event *event)
@@ -65,11 +76,11 @@ static void note_event(void *arg, const struct stele_history_event *event)
     bool is_at_front = event->reason == STELE_REASON_RETENTION_ALL || event->reason == STELE_REASON_RETENTION_TIME ||
                        event->reason == STELE_REASON_RETENTION_SIZE || event->reason == STELE_REASON_LOG_START;
     if (event->kind == STELE_HISTORY_DAMAGE)
-        note_damage(rec, event->offset);
+        note_damage(rec, event);
     else if (event->kind == STELE_HISTORY_CUT)
         note_cut(rec, event->offset);
     else if (event->kind == STELE_HISTORY_DELETE && is_at_front)
-        rec->deleted_to = stele_max_i64(rec->deleted_to, event->offset);
+        note_deletion(rec, event->offset);
 }
 
 static enum stele_err read_hints(struct stele_recovery *rec)
@@ -86,17 +97,18 @@ static enum stele_err read_hints(struct stele_recovery *rec)
 }
 
 /* Finishes a deletion from the front that history tells of: what a crash brought back of it goes again. The last
- * segment stays in any case. The history may be the page cache's alone, so it is made durable first, as it was to be
- * before the deletion began. */
+ * segment stays in any case. Each needs a line of its own: no checksum is in them, and a rotten digit must not delete
+ * what is alive. The history may be the page cache's alone, so it is made durable first, as it was to be before the
+ * deletion began. */
 static enum stele_err finish_deletion(struct stele_recovery *rec)
 {
     struct stele_env *env = rec->env;
     const char *dir = rec->open->dir;
     struct stele_found_files *files = &rec->files;
     int gone = 0;
-    while (gone + 1 < files->count && files->segments[gone].base_offset <= rec->deleted_to)
+    while (gone + 1 < files->count && files->segments[gone].was_deleted_from_front)
         gone++;
-    if (gone == 0 || files->segments[gone].base_offset <= rec->deleted_to)
+    if (gone == 0 || files->segments[gone].was_deleted_from_front)
         return STELE_OK;
     enum stele_err synced = stele_history_sync(rec->env, rec->open->dir);
     if (synced != STELE_OK)
@@ -209,6 +221,97 @@ static enum stele_err are_epochs_wrong(struct stele_recovery *rec, int count, bo
     return STELE_OK;
 }
 
+/* The batch that holds `offset`, or the next one of its segment, checksum and all. END: none is known there. */
+static enum stele_err batch_from(struct stele_recovery *rec, int64_t offset, struct stele_batch_header *out_header)
+{
+    struct stele_segment *seg = rec->log->segments[stele_log__floor(rec->log, offset)];
+    struct stele_file *file = NULL;
+    struct stele_scanned batch;
+    int64_t pos = 0;
+    enum stele_err err = stele_segment_find(seg, offset, &pos, out_header);
+    if (err == STELE_OK)
+        err = stele_cached_file_pin(seg->file, &file);
+    if (err != STELE_OK)
+        return err == STELE_CORRUPT ? STELE_END : err;
+    err = stele_scan_start(&rec->scan, file, pos, seg->bytes);
+    if (err == STELE_OK)
+        err = stele_scan_next(&rec->scan, &batch);
+    stele_cached_file_unpin(seg->file);
+    if (err == STELE_OK)
+        *out_header = batch.header;
+    return err == STELE_CORRUPT ? STELE_END : err;
+}
+
+/* The same, but END also in a hole. */
+static enum stele_err batch_at(struct stele_recovery *rec, int64_t offset, struct stele_batch_header *out_header)
+{
+    enum stele_err err = batch_from(rec, offset, out_header);
+    return err == STELE_OK && out_header->base_offset > offset ? STELE_END : err;
+}
+
+/* Does the entry contradict the batches at its start: no checksum is in the file. */
+static enum stele_err is_entry_wrong(struct stele_recovery *rec, const struct stele_epoch_entry *entry,
+                                     bool *out_is_wrong)
+{
+    struct stele_batch_header header;
+    bool is_start = entry->start_offset >= rec->start, is_wrong = false;
+    int64_t offset = is_start ? entry->start_offset : rec->start;
+    enum stele_err err = batch_from(rec, offset, &header);
+    if (err == STELE_OK && header.base_offset > offset) /* a hole: what stood there was of the epoch or a later one */
+        is_wrong = header.partition_leader_epoch >= 0 && header.partition_leader_epoch < entry->epoch;
+    else if (err == STELE_OK)
+        is_wrong = header.partition_leader_epoch >= 0 &&
+                   (header.partition_leader_epoch != entry->epoch || (is_start && header.base_offset != offset));
+    if ((err == STELE_OK || err == STELE_END) && !is_wrong && offset > rec->start) {
+        err = batch_at(rec, offset - 1, &header);
+        is_wrong = err == STELE_OK && header.partition_leader_epoch >= entry->epoch;
+    }
+    *out_is_wrong = is_wrong;
+    return err == STELE_END ? STELE_OK : err;
+}
+
+/* The first entry's start is where the log began when the file was written, which a start without its checkpoint does
+ * not know: it is moved down as far as the batches agree. */
+static enum stele_err settle_first_entry(struct stele_recovery *rec, struct stele_epoch_entry *entry,
+                                         bool *out_is_wrong)
+{
+    struct stele_batch_header header;
+    bool is_wrong = false;
+    enum stele_err err = batch_at(rec, stele_max_i64(entry->start_offset, rec->start), &header);
+    if (err == STELE_OK)
+        is_wrong = header.partition_leader_epoch >= 0 && header.partition_leader_epoch != entry->epoch;
+    if ((err == STELE_OK || err == STELE_END) && !is_wrong && entry->start_offset > rec->start) {
+        err = batch_from(rec, rec->start, &header);
+        if (err == STELE_OK && header.partition_leader_epoch == entry->epoch)
+            entry->start_offset = rec->start;
+    }
+    *out_is_wrong = is_wrong;
+    return err == STELE_END ? STELE_OK : err;
+}
+
+/* Asks every entry that the first `count` segments can tell of. */
+static enum stele_err is_any_entry_wrong(struct stele_recovery *rec, int count, bool *inout_is_wrong)
+{
+    struct stele_epoch_cache *epochs = &rec->log->epochs;
+    int64_t end = count < rec->log->segment_count ? rec->log->segments[count]->base_offset : rec->start;
+    enum stele_err err = STELE_OK;
+    for (int i = 0; i < epochs->count && err == STELE_OK && !*inout_is_wrong; i++) {
+        struct stele_epoch_entry *entry = &epochs->entries[i];
+        bool is_passed = i + 1 < epochs->count && epochs->entries[i + 1].start_offset <= rec->start;
+        if (is_passed || stele_max_i64(entry->start_offset, rec->start) >= end)
+            continue;
+        err = i == 0 ? settle_first_entry(rec, entry, inout_is_wrong) : is_entry_wrong(rec, entry, inout_is_wrong);
+    }
+    if (err == STELE_OK && !*inout_is_wrong && end > rec->start) { /* an entry may be missing */
+        struct stele_batch_header header;
+        err = batch_at(rec, end - 1, &header);
+        *inout_is_wrong = err == STELE_OK && header.partition_leader_epoch >= 0 &&
+                          header.partition_leader_epoch != stele_epoch_cache_epoch_at(epochs, end - 1);
+        err = err == STELE_END ? STELE_OK : err;
+    }
+    return err;
+}
+
 /* A file that does not parse, or is not what the batches say, is rebuilt from those of the first `count` segments; the
  * scan of the others adds theirs. */
 static enum stele_err load_epochs(struct stele_recovery *rec, int count)
@@ -218,14 +321,16 @@ static enum stele_err load_epochs(struct stele_recovery *rec, int count)
     enum stele_err err = stele_epoch_cache_load(&log->epochs, rec->env->vfs, log->dir);
     if (err != STELE_OK && err != STELE_CORRUPT)
         return stele_recovery_fail(rec, err, NULL, "the file leader-epoch-checkpoint cannot be read");
-    if (err == STELE_CORRUPT) {
+    if (err == STELE_CORRUPT)
         stele_epoch_cache_clear(&log->epochs);
-        stele_trace(rec->env, STELE_TRACE_CHECKPOINT_BAD, rec->open->name, "the file of leader epochs does not parse",
-                    0, 0, 0);
-    }
     rec->had_epochs = log->epochs.count > 0 || err == STELE_CORRUPT;
     is_bad = err == STELE_CORRUPT;
     err = is_bad ? STELE_OK : are_epochs_wrong(rec, count, &is_bad);
+    if (err == STELE_OK && !is_bad && !rec->open->was_clean)
+        err = is_any_entry_wrong(rec, count, &is_bad);
+    if (err == STELE_OK && is_bad)
+        stele_trace(rec->env, STELE_TRACE_CHECKPOINT_BAD, rec->open->name,
+                    "the file of leader epochs is not what the log says", 0, 0, 0);
     if (err != STELE_OK)
         return stele_recovery_fail(rec, err, NULL, "its batches cannot be read");
     return is_bad ? stele_recovery_rebuild_epochs(rec, count) : STELE_OK;
@@ -254,7 +359,7 @@ static bool has_hint_in(const struct stele_recovery *rec, int at)
     const struct stele_log *log = rec->log;
     int64_t next = at + 1 < log->segment_count ? log->segments[at + 1]->base_offset : INT64_MAX;
     for (int i = 0; i < rec->hint_count; i++) {
-        if (rec->hints[i] >= log->segments[at]->base_offset && rec->hints[i] <= next)
+        if (rec->hints[i].offset >= log->segments[at]->base_offset && rec->hints[i].offset <= next)
             return true;
     }
     return false;
@@ -357,16 +462,18 @@ static enum stele_err go_on_after_damage(struct stele_recovery *rec)
     struct stele_log *log = rec->log;
     int last = log->segment_count - 1;
     int64_t next = stele_max_i64(stele_max_i64(rec->known_end, rec->end), stele_max_i64(rec->point, rec->start));
-    int64_t range[2] = {rec->end, next - 1};
-    int64_t pos = rec->ends_in_damage ? rec->damage_pos : log->segments[last]->bytes;
-    if (range[1] < range[0])
-        range[1] = range[0]; /* bytes that name no offset: one at least is lost to them */
-    enum stele_err err = stele_recovery_damage(rec, last, pos, range);
+    struct stele_damaged_range range = {.first_offset = rec->end,
+                                        .last_offset = next - 1,
+                                        .pos = rec->ends_in_damage ? rec->damage_pos : log->segments[last]->bytes,
+                                        .end_pos = INT64_MAX};
+    if (range.last_offset < range.first_offset)
+        range.last_offset = range.first_offset; /* bytes that name no offset: one at least is lost to them */
+    enum stele_err err = stele_recovery_damage(rec, last, &range);
     if (err == STELE_OK)
         err = stele_segment_seal(log->segments[last]);
     if (err != STELE_OK)
         return stele_recovery_fail(rec, err, log->segments[last], "it cannot be closed behind its damage");
-    err = new_segment(rec, range[1] + 1);
+    err = new_segment(rec, range.last_offset + 1);
     if (err == STELE_OK) {
         STELE_METRIC_ADD(rec->env->metrics, log_rolls_damage, 1);
         stele_trace(rec->env, STELE_TRACE_LOG_ROLLED, rec->open->name, stele_reason_text(STELE_REASON_DAMAGE), rec->end,

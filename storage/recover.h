@@ -6,6 +6,11 @@
 #include "storage/recover_files.h"
 #include "storage/scan.h"
 
+/* A range that an earlier recovery recorded as damaged. */
+struct stele_recovery_hint {
+    int64_t offset, bytes; /* its first offset, and how much of the file it takes */
+};
+
 struct stele_recovery {
     const struct stele_log_open *open;
     struct stele_env *env;
@@ -21,7 +26,7 @@ struct stele_recovery {
     int64_t damage_pos; /* where, when it ends in damage */
     int32_t last_epoch; /* of the last batch read, -1 */
     int64_t deleted_to; /* base of the last segment that history says was deleted from the front; -1 none */
-    int64_t *hints;     /* first offsets of ranges that an earlier recovery recorded as damaged */
+    struct stele_recovery_hint *hints;
     int hint_count, hint_capacity;
     bool has_gaps;       /* offsets may be missing: the log is or was compacted */
     bool ends_in_damage; /* the last segment does */
@@ -48,9 +53,9 @@ STELE_MUST_CHECK enum stele_err stele_recovery_scan_one(struct stele_recovery *r
 STELE_MUST_CHECK enum stele_err stele_recovery_read_tail(struct stele_recovery *rec, int at, bool *out_is_sound);
 /** Fills the epoch cache from the batch headers of segments [0, count). */
 STELE_MUST_CHECK enum stele_err stele_recovery_rebuild_epochs(struct stele_recovery *rec, int count);
-/** Records [first, last] as damaged from `pos` of the segment on. */
-STELE_MUST_CHECK enum stele_err stele_recovery_damage(struct stele_recovery *rec, int at, int64_t pos,
-                                                      const int64_t range[2]);
+/** Records a damaged range of segment `at`, whose base is filled in. */
+STELE_MUST_CHECK enum stele_err stele_recovery_damage(struct stele_recovery *rec, int at,
+                                                      const struct stele_damaged_range *range);
 /** Deletes segments from `from` on, the last first, because of `reason`. */
 STELE_MUST_CHECK enum stele_err stele_recovery_delete_from(struct stele_recovery *rec, int from,
                                                            enum stele_reason reason);

@@ -9,7 +9,8 @@
 struct stele_found_segment {
     int64_t base_offset;
     bool has_log, has_index, has_time_index, has_txn_index;
-    bool was_being_deleted; /* a *.deleted file of it was there: a transaction index may have gone first */
+    bool was_deleted_from_front; /* says the history */
+    bool was_being_deleted;      /* a *.deleted file of it was there: a transaction index may have gone first */
 };
 
 struct stele_found_files {

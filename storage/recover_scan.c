@@ -34,13 +34,18 @@ struct segment_scan {
     bool is_main;                      /* part of the scan that decides about the log's end: epochs, gaps and cuts */
 };
 
-static bool is_hinted(const struct stele_recovery *rec, int64_t offset)
+static const struct stele_recovery_hint *hint_at(const struct stele_recovery *rec, int64_t offset)
 {
     for (int i = 0; i < rec->hint_count; i++) {
-        if (rec->hints[i] == offset)
-            return true;
+        if (rec->hints[i].offset == offset)
+            return &rec->hints[i];
     }
-    return false;
+    return NULL;
+}
+
+static bool is_hinted(const struct stele_recovery *rec, int64_t offset)
+{
+    return hint_at(rec, offset) != NULL;
 }
 
 /* Are offsets that are missing from `offset` on lost? In a compacted log only those that were said to be. */
@@ -197,6 +202,61 @@ static enum stele_err learn_known_end(struct segment_scan *scan, int64_t *out_en
     return STELE_OK;
 }
 
+/* The first sound batch behind scan->bad_pos that may follow what was read. END: none. */
+static enum stele_err find_behind(struct segment_scan *scan, struct stele_scanned *out_batch)
+{
+    struct stele_recovery *rec = scan->rec;
+    const struct stele_log *log = rec->log;
+    int64_t bound = scan->at + 1 < log->segment_count ? log->segments[scan->at + 1]->base_offset : INT64_MAX;
+    if (stele_max_i64(scan->expected, rec->start) >= rec->open->recovery_point)
+        bound = stele_min_i64(bound, rec->start + 1); /* only what the log's start passed may be missing */
+    if (bound <= scan->expected)
+        return STELE_END;
+    /* A range that was recorded is no shorter now: what lies in it may be of an earlier life of the file. */
+    const struct stele_recovery_hint *hint = hint_at(rec, scan->expected);
+    rec->scan.pos = scan->bad_pos; /* a batch that checked, but for its place, was passed */
+    if (hint != NULL && hint->bytes > 0) {
+        rec->scan.pos = stele_min_i64(scan->bad_pos + hint->bytes, scan->seg->bytes);
+        rec->scan.bad_bytes = 0;
+    }
+    enum stele_err err = stele_scan_resync(&rec->scan, scan->expected + 1);
+    if (err == STELE_OK)
+        err = stele_scan_next(&rec->scan, out_batch);
+    if (err != STELE_OK)
+        return err;
+    const struct stele_batch_header *header = &out_batch->header;
+    bool is_older = header->partition_leader_epoch >= 0 && header->partition_leader_epoch < rec->last_epoch;
+    return header->base_offset >= bound || (scan->is_main && is_older) ? STELE_END : STELE_OK;
+}
+
+/* Goes on behind what did not check, where that is damage for sure: below the recovery point all was synced as it was
+ * appended. Above it a tail is cut, and up to the high watermark what lies behind may be of an earlier life of the
+ * file. CORRUPT: there is nothing to go on with. */
+static enum stele_err resume(struct segment_scan *scan, struct stele_file *file)
+{
+    struct stele_recovery *rec = scan->rec;
+    struct stele_scanned batch;
+    enum stele_err err = find_behind(scan, &batch);
+    if (err == STELE_END) {
+        err = stele_scan_start(&rec->scan, file, scan->bad_pos, scan->seg->bytes);
+        return err == STELE_OK ? STELE_CORRUPT : err;
+    }
+    if (err != STELE_OK)
+        return err;
+    struct stele_damaged_range range = {.first_offset = scan->expected,
+                                        .last_offset = batch.header.base_offset - 1,
+                                        .pos = scan->bad_pos,
+                                        .end_pos = batch.pos};
+    err = stele_recovery_damage(rec, scan->at, &range);
+    if (err == STELE_OK)
+        err = stele_segment_add_joint(scan->seg, batch.header.base_offset, batch.pos);
+    if (err != STELE_OK)
+        return err;
+    scan->bad_pos = -1;
+    scan->expected = batch.header.base_offset;
+    return take_batch(scan, &batch);
+}
+
 static enum stele_err read_batches(struct segment_scan *scan, struct stele_file *file)
 {
     struct stele_recovery *rec = scan->rec;
@@ -206,11 +266,12 @@ static enum stele_err read_batches(struct segment_scan *scan, struct stele_file 
         err = stele_scan_next(&rec->scan, &batch);
         if (err == STELE_CORRUPT)
             scan->bad_pos = rec->scan.pos;
-        if (err != STELE_OK)
-            break;
-        err = take_batch(scan, &batch);
-        if (err == STELE_CORRUPT)
+        if (err == STELE_OK)
+            err = take_batch(scan, &batch);
+        if (err == STELE_CORRUPT && scan->bad_pos < 0)
             scan->bad_pos = batch.pos;
+        if (err == STELE_CORRUPT)
+            err = resume(scan, file);
     }
     if (err == STELE_CORRUPT && scan->is_main && scan->at == rec->log->segment_count - 1)
         err = learn_known_end(scan, &rec->known_end);
@@ -271,26 +332,28 @@ static enum stele_err scan_segment(struct segment_scan *scan)
     return STELE_OK;
 }
 
-enum stele_err stele_recovery_damage(struct stele_recovery *rec, int at, int64_t pos, const int64_t range[2])
+enum stele_err stele_recovery_damage(struct stele_recovery *rec, int at, const struct stele_damaged_range *range)
 {
     struct stele_log *log = rec->log;
     struct stele_segment *seg = log->segments[at];
-    struct stele_damaged_range damaged = {.first_offset = stele_max_i64(range[0], rec->start),
-                                          .last_offset = range[1],
-                                          .segment_base = seg->base_offset,
-                                          .pos = pos};
-    if (range[1] < rec->start)
-        return STELE_OK; /* nobody can ask for it */
-    enum stele_err err = stele_log__add_damaged(log, &damaged);
+    struct stele_damaged_range damaged = *range;
+    int64_t bytes = stele_min_i64(range->end_pos, seg->bytes) - range->pos;
+    damaged.first_offset = stele_max_i64(range->first_offset, rec->start);
+    damaged.segment_base = seg->base_offset;
+    /* Below the start nobody can ask for it, but later starts must know where the segment goes on. */
+    bool is_passed = range->last_offset < rec->start;
+    if (is_passed && range->end_pos == INT64_MAX)
+        return STELE_OK;
+    enum stele_err err = is_passed ? STELE_OK : stele_log__add_damaged(log, &damaged);
     if (err != STELE_OK)
         return err;
-    rec->report.found_damage = true;
-    if (is_hinted(rec, range[0]))
+    rec->report.found_damage = rec->report.found_damage || !is_passed;
+    if (is_hinted(rec, range->first_offset))
         return STELE_OK;
     STELE_METRIC_ADD(rec->env->metrics, log_damaged_ranges, 1);
-    stele_trace(rec->env, STELE_TRACE_LOG_DAMAGED, rec->open->name, stele_reason_text(STELE_REASON_DAMAGE), range[0],
-                pos, 0);
-    stele_log__note(rec->log, STELE_HISTORY_DAMAGE, range[0], seg->bytes - pos, STELE_REASON_DAMAGE);
+    stele_trace(rec->env, STELE_TRACE_LOG_DAMAGED, rec->open->name, stele_reason_text(STELE_REASON_DAMAGE),
+                range->first_offset, range->pos, 0);
+    stele_log__note(rec->log, STELE_HISTORY_DAMAGE, range->first_offset, bytes, STELE_REASON_DAMAGE);
     /* A later start looks there; when the line is lost, the damage is found again when it is read. */
     enum stele_err ignored = stele_history_sync(rec->env, rec->open->dir);
     (void)ignored;
@@ -341,6 +404,13 @@ static void note_cut(struct stele_recovery *rec, int64_t offset, int64_t bytes, 
     STELE_METRIC_ADD(rec->env->metrics, log_cuts, 1);
     stele_trace(rec->env, STELE_TRACE_LOG_TRUNCATED, rec->open->name, stele_reason_text(reason), offset, 0, 0);
     stele_log__note(rec->log, STELE_HISTORY_CUT, offset, bytes, reason);
+    bool is_told_of = false;
+    for (int i = 0; i < rec->hint_count; i++)
+        is_told_of = is_told_of || rec->hints[i].offset >= offset;
+    if (!is_told_of)
+        return;
+    enum stele_err ignored = stele_history_sync(rec->env, rec->open->dir);
+    (void)ignored; /* at worst a later start calls more of it damaged */
 }
 
 /* Cuts the file of `seg`, the last segment now, to `pos`. Synced: no byte behind may come back under a later write. */
@@ -406,7 +476,8 @@ static enum stele_err settle_overlap(struct stele_recovery *rec, int at, enum jo
 static enum stele_err join_segment(struct stele_recovery *rec, int at, enum join *out_join)
 {
     struct stele_segment *seg = rec->log->segments[at], *before = rec->log->segments[at - 1];
-    int64_t range[2] = {rec->end, seg->base_offset - 1};
+    struct stele_damaged_range range = {
+        .first_offset = rec->end, .last_offset = seg->base_offset - 1, .pos = before->bytes, .end_pos = INT64_MAX};
     *out_join = JOIN_ON;
     if (seg->base_offset < rec->end)
         return settle_overlap(rec, at, out_join);
@@ -414,18 +485,25 @@ static enum stele_err join_segment(struct stele_recovery *rec, int at, enum join
     if (seg->base_offset <= rec->start || !is_loss(rec, rec->end) || (rec->has_gaps && !is_below))
         return STELE_OK;
     if (is_below)
-        return stele_recovery_damage(rec, at - 1, before->bytes, range);
+        return stele_recovery_damage(rec, at - 1, &range);
     rec->report.cut_offset = rec->end;
     *out_join = JOIN_CUT;
     return stele_recovery_delete_from(rec, at, STELE_REASON_AFTER_CUT);
 }
 
 /* A batch of `scan` did not check. */
-static enum stele_err settle_bad(struct segment_scan *scan, bool *out_is_cut)
+static enum stele_err settle_bad(struct segment_scan *scan, enum join *out_join)
 {
     struct stele_recovery *rec = scan->rec;
     int next = scan->at + 1;
     enum stele_err err;
+    /* What joins here decides, and that is none which begins before this one ends. */
+    while (next < rec->log->segment_count && rec->log->segments[next]->base_offset < scan->expected) {
+        err = settle_overlap(rec, next, out_join);
+        if (err != STELE_OK || *out_join == JOIN_AGAIN)
+            return err;
+    }
+    *out_join = JOIN_ON;
     /* Preallocated zeros or an old tail that a roll cut off, not durably: no offset is missing. */
     if (next < rec->log->segment_count && rec->log->segments[next]->base_offset == scan->expected)
         return cut_tail(rec, scan->seg, scan->bad_pos);
@@ -439,21 +517,22 @@ static enum stele_err settle_bad(struct segment_scan *scan, bool *out_is_cut)
             rec->damage_pos = scan->bad_pos;
             return STELE_OK;
         }
-        int64_t range[2] = {scan->expected, rec->log->segments[next]->base_offset - 1};
-        err = range[1] < range[0] ? STELE_OK : stele_recovery_damage(rec, scan->at, scan->bad_pos, range);
-        rec->end = stele_max_i64(rec->end, range[1] + 1);
-        return err;
+        struct stele_damaged_range range = {.first_offset = scan->expected,
+                                            .last_offset = rec->log->segments[next]->base_offset - 1,
+                                            .pos = scan->bad_pos,
+                                            .end_pos = INT64_MAX};
+        rec->end = range.last_offset + 1;
+        return stele_recovery_damage(rec, scan->at, &range);
     }
     rec->report.cut_offset = scan->expected;
     err = stele_recovery_delete_from(rec, next, STELE_REASON_AFTER_CUT);
     if (err == STELE_OK)
         err = cut_tail(rec, scan->seg, scan->bad_pos);
-    if (err == STELE_OK)
-        *out_is_cut = true;
+    *out_join = JOIN_CUT;
     return err;
 }
 
-static enum stele_err scan_main(struct stele_recovery *rec, int at, bool *out_is_cut)
+static enum stele_err scan_main(struct stele_recovery *rec, int at, enum join *out_join)
 {
     struct stele_log *log = rec->log;
     struct segment_scan scan = {.rec = rec,
@@ -469,7 +548,7 @@ static enum stele_err scan_main(struct stele_recovery *rec, int at, bool *out_is
     STELE_METRIC_ADD(rec->env->metrics, log_recoveries, 1);
     rec->end = scan.expected;
     rec->known_end = stele_max_i64(rec->known_end, rec->end);
-    return scan.bad_pos < 0 ? STELE_OK : settle_bad(&scan, out_is_cut);
+    return scan.bad_pos < 0 ? STELE_OK : settle_bad(&scan, out_join);
 }
 
 static enum stele_err drop_snapshots_after(struct stele_recovery *rec, int64_t offset)
@@ -490,14 +569,14 @@ static enum stele_err scan_segments(struct stele_recovery *rec, int first, bool 
     int64_t base_offset = log->segments[first]->base_offset;
     int damaged_count = log->damaged_count;
     enum join join = JOIN_ON;
-    bool is_cut = false;
     enum stele_err err = stele_recovery_state_at(rec, log->producers, base_offset);
     if (err != STELE_OK)
         return err;
     stele_epoch_cache_truncate_from_end(&log->epochs, base_offset);
-    rec->last_epoch = stele_epoch_cache_latest(&log->epochs);
+    /* Without a batch before it nothing tells whether the file of epochs is right about what came before. */
+    rec->last_epoch = first == 0 ? -1 : stele_epoch_cache_latest(&log->epochs);
     rec->end = base_offset;
-    for (int at = first; at < log->segment_count && !is_cut; at += join != JOIN_GONE) {
+    for (int at = first; at < log->segment_count; at += join != JOIN_GONE) {
         join = JOIN_ON;
         if (log->segments[at]->base_offset != rec->end)
             err = join_segment(rec, at, &join);
@@ -508,9 +587,9 @@ static enum stele_err scan_segments(struct stele_recovery *rec, int first, bool 
         if (at > first)
             err = stele_log__write_snapshot(log, log->segments[at]->base_offset, false);
         if (err == STELE_OK)
-            err = scan_main(rec, at, &is_cut);
-        if (err != STELE_OK)
-            return err;
+            err = scan_main(rec, at, &join);
+        if (err != STELE_OK || join == JOIN_CUT || join == JOIN_AGAIN)
+            break;
     }
     *out_again = join == JOIN_AGAIN;
     if (*out_again)
@@ -548,7 +627,7 @@ static enum stele_err replay_segment(struct stele_recovery *rec, struct stele_pr
         return err;
     err = stele_scan_start(&rec->scan, file, 0, seg->bytes);
     while (err == STELE_OK) {
-        err = stele_scan_next(&rec->scan, &batch);
+        err = stele_segment_scan_next(seg, &rec->scan, &batch);
         if (err != STELE_OK || batch.header.base_offset >= target)
             break;
         err = apply_producer(rec, producers, &batch, NULL);
@@ -624,10 +703,13 @@ enum stele_err stele_recovery_scan_one(struct stele_recovery *rec, int at, bool 
     if (err != STELE_OK)
         return err;
     int64_t next = at + 1 < log->segment_count ? log->segments[at + 1]->base_offset : scan.expected;
-    int64_t range[2] = {scan.expected, next - 1};
     bool is_gap = scan.bad_pos < 0 && is_loss(rec, scan.expected);
-    if (range[0] <= range[1] && (is_gap || scan.bad_pos >= 0))
-        err = stele_recovery_damage(rec, at, is_gap ? scan.seg->bytes : scan.bad_pos, range);
+    struct stele_damaged_range range = {.first_offset = scan.expected,
+                                        .last_offset = next - 1,
+                                        .pos = is_gap ? scan.seg->bytes : scan.bad_pos,
+                                        .end_pos = INT64_MAX};
+    if (range.first_offset <= range.last_offset && (is_gap || scan.bad_pos >= 0))
+        err = stele_recovery_damage(rec, at, &range);
     if (err == STELE_OK && rebuild)
         err = stele_segment_seal(scan.seg);
     return err;
@@ -642,7 +724,7 @@ static enum stele_err assign_epochs(struct stele_recovery *rec, const struct ste
         return err;
     err = stele_scan_start(&rec->scan, file, 0, seg->bytes);
     while (err == STELE_OK) {
-        err = stele_scan_next(&rec->scan, &batch);
+        err = stele_segment_scan_next(seg, &rec->scan, &batch);
         if (err == STELE_OK && batch.header.partition_leader_epoch > stele_epoch_cache_latest(&rec->log->epochs))
             err = stele_epoch_cache_assign(&rec->log->epochs, batch.header.partition_leader_epoch,
                                            batch.header.base_offset);
@@ -701,6 +783,22 @@ static enum stele_err read_tail(struct stele_recovery *rec, struct stele_segment
     return STELE_OK;
 }
 
+/* CORRUPT: it does not rise above the one before, as when a cut of an older, longer index was lost. */
+static enum stele_err last_time_entry(struct stele_segment *seg, struct stele_time_entry *out_entry)
+{
+    struct stele_time_entry before;
+    int64_t count = 0;
+    enum stele_err err = stele_time_index_last(&seg->times, out_entry);
+    if (err == STELE_OK)
+        err = stele_index_count(&seg->times, &count);
+    if (err != STELE_OK || count < 2)
+        return err;
+    err = stele_time_index_entry(&seg->times, count - 2, &before);
+    if (err == STELE_OK && (before.timestamp >= out_entry->timestamp || before.offset > out_entry->offset))
+        err = STELE_CORRUPT;
+    return err;
+}
+
 enum stele_err stele_recovery_read_tail(struct stele_recovery *rec, int at, bool *out_is_sound)
 {
     struct stele_segment *seg = rec->log->segments[at];
@@ -710,7 +808,7 @@ enum stele_err stele_recovery_read_tail(struct stele_recovery *rec, int at, bool
     rec->last_epoch = -1;
     enum stele_err err = stele_offset_index_lookup(&seg->offsets, INT64_MAX, &entry, &compared);
     if (err == STELE_OK)
-        err = stele_time_index_last(&seg->times, &time);
+        err = last_time_entry(seg, &time);
     if (err == STELE_OK)
         err = read_tail(rec, seg, &entry, &time);
     if (err != STELE_OK && err != STELE_CORRUPT)

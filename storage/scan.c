@@ -150,3 +150,71 @@ bool stele_scan_skip(struct stele_scan *scan)
     scan->bad_bytes = 0;
     return true;
 }
+
+/* The next place from scan->pos on where the byte of a batch's magic is right. END: none is left. */
+static enum stele_err next_candidate(struct stele_scan *scan)
+{
+    while (scan->end - scan->pos >= STELE_BATCH_HEADER_BYTES) {
+        enum stele_err err = fill(scan, scan->pos, STELE_BATCH_HEADER_BYTES);
+        if (err != STELE_OK)
+            return err;
+        const uint8_t *from = scan->buffer + (scan->pos - scan->at) + STELE_BATCH_POS_MAGIC;
+        size_t left = scan->count - (size_t)(from - scan->buffer);
+        const uint8_t *found = memchr(from, STELE_BATCH_MAGIC, left);
+        if (found == NULL) {
+            scan->pos += (int64_t)left;
+            continue;
+        }
+        scan->pos += found - from;
+        if (scan->pos + STELE_BATCH_HEADER_BYTES <= scan->at + (int64_t)scan->count)
+            return STELE_OK;
+        if (scan->end - scan->pos < STELE_BATCH_HEADER_BYTES)
+            return STELE_END;
+        return fill(scan, scan->pos, STELE_BATCH_HEADER_BYTES);
+    }
+    return STELE_END;
+}
+
+/* Is the batch at scan->pos sound and of offset_min or later? */
+static enum stele_err check_candidate(struct stele_scan *scan, int64_t offset_min, bool *out_is_sound)
+{
+    struct stele_scanned batch;
+    struct stele_batch_header header;
+    const uint8_t *at = scan->buffer + (scan->pos - scan->at);
+    int64_t pos = scan->pos;
+    *out_is_sound = false;
+    if (stele_batch_header_read(at, STELE_BATCH_HEADER_BYTES, &header) != STELE_OK ||
+        !header_makes_sense(scan, &header, stele_batch_size(at)) || header.base_offset < offset_min)
+        return STELE_OK;
+    enum stele_err err = check_batch(scan, &batch);
+    *out_is_sound = err == STELE_OK;
+    if (err != STELE_OK && err != STELE_CORRUPT && err != STELE_END)
+        return err;
+    return stele_scan_start(scan, scan->file, pos, scan->end); /* back to it */
+}
+
+enum stele_err stele_scan_resync(struct stele_scan *scan, int64_t offset_min)
+{
+    bool is_sound = false;
+    int64_t pos = scan->pos, behind = pos + scan->bad_bytes;
+    bool has_behind = scan->bad_bytes > 0 && scan->end - behind >= STELE_BATCH_HEADER_BYTES;
+    enum stele_err err = stele_scan_start(scan, scan->file, has_behind ? behind : pos, scan->end);
+    if (err == STELE_OK && has_behind) {
+        err = fill(scan, behind, STELE_BATCH_HEADER_BYTES);
+        if (err == STELE_OK)
+            err = check_candidate(scan, offset_min, &is_sound);
+        if (err == STELE_OK && is_sound)
+            return STELE_OK;
+        if (err == STELE_OK)
+            err = stele_scan_start(scan, scan->file, pos, scan->end);
+    }
+    while (err == STELE_OK) {
+        err = next_candidate(scan);
+        if (err == STELE_OK)
+            err = check_candidate(scan, offset_min, &is_sound);
+        if (err == STELE_OK && is_sound)
+            return STELE_OK;
+        scan->pos++;
+    }
+    return err;
+}

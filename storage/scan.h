@@ -37,4 +37,9 @@ STELE_MUST_CHECK enum stele_err stele_scan_next(struct stele_scan *scan, struct 
  * one starts. */
 bool stele_scan_skip(struct stele_scan *scan);
 
+/** After CORRUPT: goes to the next place where a sound batch of an offset >= `offset_min` lies. It is looked for behind
+ * the bad batch, by its size, and where that does not make sense or leads nowhere byte by byte (a record of it that
+ * holds a whole batch may then be taken for it). Errors: END (no such place), IO, NO_MEMORY. */
+STELE_MUST_CHECK enum stele_err stele_scan_resync(struct stele_scan *scan, int64_t offset_min);
+
 #endif

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "storage/resync.h"
+#include "storage/scan.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -194,7 +195,23 @@ void stele_segment_free(struct stele_segment *seg)
     stele_index_close(&seg->times);
     stele_txn_index_close(&seg->txns);
     stele_cached_file_unref(seg->file);
+    stele_mem_free(seg->env->mem, seg->joints);
     stele_mem_free(seg->env->mem, seg);
+}
+
+enum stele_err stele_segment_add_joint(struct stele_segment *seg, int64_t offset, int64_t pos)
+{
+    int count = seg->joint_count;
+    while (count > 0 && seg->joints[count - 1].pos >= pos)
+        count--; /* found again, by another scan */
+    struct stele_offset_entry *joints =
+        stele_mem_resize(seg->env->mem, STELE_MEM_LOG, seg->joints, ((size_t)count + 1) * sizeof(*joints));
+    if (joints == NULL)
+        return STELE_NO_MEMORY;
+    seg->joints = joints;
+    seg->joints[count] = (struct stele_offset_entry){.offset = offset, .pos = pos};
+    seg->joint_count = count + 1;
+    return STELE_OK;
 }
 
 enum stele_err stele_segment_activate(struct stele_segment *seg)
@@ -315,6 +332,67 @@ enum stele_err stele_segment_seal(struct stele_segment *seg)
     return err;
 }
 
+enum stele_err stele_segment_scan_next(const struct stele_segment *seg, struct stele_scan *scan,
+                                       struct stele_scanned *out)
+{
+    enum stele_err err = stele_scan_next(scan, out);
+    for (int i = 0; i < seg->joint_count && err == STELE_CORRUPT; i++) {
+        if (seg->joints[i].pos <= scan->pos)
+            continue;
+        err = stele_scan_start(scan, scan->file, seg->joints[i].pos, scan->end);
+        if (err == STELE_OK)
+            err = stele_scan_next(scan, out);
+    }
+    return err;
+}
+
+/* The offset after the last batch that headers lead to before position `pos`. */
+static enum stele_err end_before(struct stele_segment *seg, int64_t pos, int64_t *out_offset)
+{
+    struct stele_batch_header header;
+    int64_t at = 0, bytes = 0, end = seg->base_offset;
+    while (at < pos) {
+        enum stele_err err = stele_segment_header_at(seg, at, &header, &bytes);
+        if (err != STELE_OK && err != STELE_CORRUPT)
+            return err;
+        if (err == STELE_CORRUPT)
+            break; /* other damage: `pos` was reached from behind it */
+        end = stele_batch_last_offset(&header) + 1;
+        at += bytes;
+    }
+    *out_offset = end;
+    return STELE_OK;
+}
+
+/* Damage at `*inout_pos` keeps headers from telling where the first batch is that reaches `offset`: the sound ones
+ * behind it that do not are not to go with it. END: none reaches it. */
+static enum stele_err find_behind_damage(struct stele_segment *seg, int64_t offset, int64_t *inout_pos)
+{
+    struct stele_file *file = NULL;
+    struct stele_scan scan;
+    struct stele_scanned batch;
+    int64_t end = 0;
+    enum stele_err err = end_before(seg, *inout_pos, &end);
+    if (err != STELE_OK || end >= offset)
+        return err;
+    err = stele_cached_file_pin(seg->file, &file);
+    if (err != STELE_OK)
+        return err;
+    stele_scan_init(&scan, seg->env->mem);
+    err = stele_scan_start(&scan, file, *inout_pos, seg->bytes);
+    while (err == STELE_OK) {
+        err = stele_scan_next(&scan, &batch);
+        if (err == STELE_CORRUPT)
+            err = stele_scan_resync(&scan, seg->base_offset);
+        else if (err == STELE_OK && stele_batch_last_offset(&batch.header) >= offset)
+            break;
+    }
+    *inout_pos = err == STELE_OK ? batch.pos : seg->bytes;
+    stele_scan_deinit(&scan);
+    stele_cached_file_unpin(seg->file);
+    return err;
+}
+
 enum stele_err stele_segment_truncate(struct stele_segment *seg, int64_t offset)
 {
     struct stele_batch_header header;
@@ -323,10 +401,10 @@ enum stele_err stele_segment_truncate(struct stele_segment *seg, int64_t offset)
     enum stele_err err = stele_segment_activate(seg);
     if (err == STELE_OK)
         err = stele_segment_find(seg, offset, &pos, &header);
-    /* All that lies before the end of the whole batches, or before damage, is below `offset`; nothing behind is wanted.
-     */
-    if (err == STELE_END || err == STELE_CORRUPT)
-        err = STELE_OK;
+    if (err == STELE_CORRUPT)
+        err = find_behind_damage(seg, offset, &pos);
+    if (err == STELE_END)
+        err = STELE_OK; /* all whole batches are below `offset` */
     if (err == STELE_OK)
         err = stele_segment_activate(seg); /* find may have healed */
     if (err == STELE_OK)
@@ -341,6 +419,8 @@ enum stele_err stele_segment_truncate(struct stele_segment *seg, int64_t offset)
         return err;
     seg->is_unsynced = true;
     seg->bytes = pos;
+    while (seg->joint_count > 0 && seg->joints[seg->joint_count - 1].pos >= pos)
+        seg->joint_count--;
     seg->bytes_since_entry = pos - last.pos;
     seg->bytes_since_write_back = 0;
     if (pos == 0) {

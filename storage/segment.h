@@ -30,10 +30,12 @@ struct stele_segment {
     int64_t jitter_ms;         /* drawn once */
     int64_t bytes_since_entry; /* since the last indexed batch's start */
     int64_t bytes_since_write_back;
-    int64_t index_interval_bytes; /* of the configuration last seen */
-    bool is_index_rebuilt;        /* since it was opened: entries that are missing are missing for a reason */
-    int64_t mtime_ms;             /* of the .log when opened, or of the last append */
-    bool is_unsynced;             /* since a flush last took its files: a roll changes them behind the recovery point */
+    int64_t index_interval_bytes;      /* of the configuration last seen */
+    bool is_index_rebuilt;             /* since it was opened: entries that are missing are missing for a reason */
+    int64_t mtime_ms;                  /* of the .log when opened, or of the last append */
+    struct stele_offset_entry *joints; /* first batches behind damage, ascending: a lookup may start there */
+    int joint_count;
+    bool is_unsynced; /* since a flush last took its files: a roll changes them behind the recovery point */
 };
 
 enum { STELE_SEGMENT_NAME_BYTES = 48 };
@@ -156,6 +158,14 @@ STELE_MUST_CHECK enum stele_err stele_segment_mark_deleted(struct stele_segment 
 STELE_MUST_CHECK enum stele_err stele_segment_unlink_deleted(struct stele_vfs *vfs, const char *dir,
                                                              int64_t base_offset);
 
+/** The batch of base offset `offset` at `pos` is the first one behind damage; recovery tells, in ascending order.
+ * Errors: NO_MEMORY. */
+STELE_MUST_CHECK enum stele_err stele_segment_add_joint(struct stele_segment *seg, int64_t offset, int64_t pos);
+struct stele_scan;
+struct stele_scanned;
+/** stele_scan_next of a scan of this segment's file that goes on behind known damage. */
+STELE_MUST_CHECK enum stele_err stele_segment_scan_next(const struct stele_segment *seg, struct stele_scan *scan,
+                                                        struct stele_scanned *out);
 /** Between segment.c and segment_lookup.c: the pair of invariant 3 from the last time entry and the batches after the
  * last offset entry; closing entry and both indexes sealed. */
 STELE_MUST_CHECK enum stele_err stele_segment__learn_max(struct stele_segment *seg);

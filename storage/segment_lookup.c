@@ -103,8 +103,16 @@ enum stele_err stele_segment_rebuild_indexes(struct stele_segment *seg, const st
     seg->offset_of_max_timestamp = seg->base_offset;
     seg->is_max_known = false;
     seg->bytes_since_entry = 0;
-    while ((err = scan_header(&scan, pos, &header, &bytes)) == STELE_OK) {
-        err = stele_segment_index_batch(seg, config, pos, bytes, &header);
+    for (int joint = 0;;) {
+        while (joint < seg->joint_count && seg->joints[joint].pos <= pos)
+            joint++;
+        err = scan_header(&scan, pos, &header, &bytes);
+        if (err == STELE_CORRUPT && joint < seg->joint_count) {
+            pos = seg->joints[joint].pos;
+            continue;
+        }
+        if (err == STELE_OK)
+            err = stele_segment_index_batch(seg, config, pos, bytes, &header);
         if (err != STELE_OK && err != STELE_INVALID_ARGUMENT)
             break;
         pos += bytes;
@@ -194,6 +202,16 @@ static enum stele_err leads_there(struct header_scan *scan, const struct stele_o
     return STELE_OK;
 }
 
+/* No batch before the last joint at or below `offset` is wanted. */
+static int64_t start_behind_damage(const struct stele_segment *seg, int64_t offset, int64_t pos)
+{
+    for (int i = 0; i < seg->joint_count; i++) {
+        if (seg->joints[i].offset <= offset)
+            pos = stele_max_i64(pos, seg->joints[i].pos);
+    }
+    return pos;
+}
+
 /* Where a scan for `offset` may start, healing a wrong index on the way. CORRUPT: the log is damaged at *out_pos. */
 static enum stele_err scan_start(struct header_scan *scan, int64_t offset, int64_t *out_pos, int64_t *inout_compared)
 {
@@ -218,7 +236,7 @@ static enum stele_err scan_start(struct header_scan *scan, int64_t offset, int64
         if (err != STELE_OK)
             return err;
     }
-    *out_pos = entry.pos;
+    *out_pos = start_behind_damage(scan->seg, offset, entry.pos);
     return STELE_OK;
 }
 

@@ -230,8 +230,9 @@ static void open_cut_in_the_middle(struct log_world *w)
 static void open_damaged(struct log_world *w)
 {
     world_fill(w, 3);
+    int64_t last = world_pos(w, 2, 0);
     world_drop(w);
-    world_flip(w, world_file(0, ".log"), 100);
+    world_flip(w, world_file(0, ".log"), last + 70);
     world_reopen(w, 3, 3);
 }
 

@@ -116,47 +116,71 @@ static void test_hole_in_a_compacted_log_is_kept(void **state)
 
 /* --- damage --- */
 
-/* Below the point a bad batch is kept with all that follows it in its segment; later segments stay readable, and later
- * starts, clean ones too, still know. */
+/* Below the point a bad batch is kept; all others, also behind it in its segment, stay readable, and later starts,
+ * clean ones too, still know. */
 static void test_damage_below_the_point_is_kept(void **state)
 {
     struct log_world *w = *state;
     world_fill(w, 30);
-    int64_t second = world_base(w, 1), third = world_base(w, 2), bytes = world_size(w, world_file(second, ".log"));
+    int64_t second = world_base(w, 1), bytes = world_size(w, world_file(second, ".log"));
+    int64_t pos = world_pos(w, second + 1, second);
+    world_drop(w);
+    world_flip(w, world_file(second, ".log"), pos + 70);
+    world_reopen(w, second + 2, 30);
+    world_check_damaged(w, second + 1, second + 1);
+    assert_int_equal(stele_log_damaged(w->log, 0)->pos, pos);
+    assert_int_equal(world_size(w, world_file(second, ".log")), bytes);
+    world_check_readable(w, 0, second + 1);
+    world_check_readable(w, second + 2, 30);
+    world_append(w, 3, 0);
+    world_stop(w);
+    world_open(w);
+    world_check_damaged(w, second + 1, second + 1);
+    world_check_readable(w, second + 2, 33);
+    assert_int_equal(w->test.metrics.log_damaged_ranges, 1);
+}
+
+/* Above the recovery point, and below the high watermark alone, nobody knows what lies behind the damage: its segment
+ * is lost from there on. */
+static void test_damage_below_the_mark_takes_its_segment(void **state)
+{
+    struct log_world *w = *state;
+    world_fill(w, 30);
+    int64_t second = world_base(w, 1), third = world_base(w, 2);
     int64_t pos = world_pos(w, second + 1, second);
     world_drop(w);
     world_flip(w, world_file(second, ".log"), pos + 70);
     world_reopen(w, second, 30);
     world_check_damaged(w, second + 1, third - 1);
-    assert_int_equal(stele_log_damaged(w->log, 0)->pos, pos);
-    assert_int_equal(world_size(w, world_file(second, ".log")), bytes);
     world_check_readable(w, 0, second + 1);
     world_check_readable(w, third, 30);
-    world_append(w, 3, 0);
-    world_stop(w);
-    world_open(w);
-    world_check_damaged(w, second + 1, third - 1);
-    world_check_readable(w, third, 33);
-    assert_int_equal(w->test.metrics.log_damaged_ranges, 1);
 }
 
-/* In the last segment the log goes on in a new one, behind every offset that was given out. */
+/* In the last segment the log goes on behind the damage, where its last batch rotted in a new one, and no offset is
+ * given out twice. */
 static void test_damage_in_the_last_segment_rolls(void **state)
 {
     struct log_world *w = *state;
     world_fill(w, 5);
-    int64_t pos = world_pos(w, 1, 0);
+    int64_t pos = world_pos(w, 1, 0), last = world_pos(w, 4, 0);
     world_drop(w);
     world_flip(w, world_file(0, ".log"), pos + 70);
     world_reopen(w, 3, 3);
-    world_check_damaged(w, 1, 4);
+    world_check_damaged(w, 1, 1);
+    world_check_readable(w, 2, 5);
+    assert_int_equal(world_last_base(w), 0);
+    world_drop(w);
+    world_flip(w, world_file(0, ".log"), last + 70);
+    world_reopen(w, 5, 5);
+    assert_int_equal(stele_log_damaged_count(w->log), 2);
     assert_int_equal(stele_log_end_offset(w->log), 5);
     assert_int_equal(world_last_base(w), 5);
     world_append(w, 2, 1);
     world_check_readable(w, 5, 7);
-    world_reopen(w, 3, 3);
-    world_check_damaged(w, 1, 4);
+    world_reopen(w, 5, 5);
+    assert_int_equal(stele_log_damaged_count(w->log), 2);
     assert_int_equal(stele_log_end_offset(w->log), 7);
+    world_check_readable(w, 2, 4);
     world_check_readable(w, 5, 7);
 }
 
@@ -515,6 +539,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_hole_between_segments_is_cut, world_set_up, world_tear_down),
         cmocka_unit_test_setup_teardown(test_hole_in_a_compacted_log_is_kept, world_set_up, world_tear_down),
         cmocka_unit_test_setup_teardown(test_damage_below_the_point_is_kept, world_set_up, world_tear_down),
+        cmocka_unit_test_setup_teardown(test_damage_below_the_mark_takes_its_segment, world_set_up, world_tear_down),
         cmocka_unit_test_setup_teardown(test_damage_in_the_last_segment_rolls, world_set_up, world_tear_down),
         cmocka_unit_test_setup_teardown(test_log_shorter_than_the_point_is_damage, world_set_up, world_tear_down),
         cmocka_unit_test_setup_teardown(test_clean_marker_on_a_cut_file_is_not_believed, world_set_up, world_tear_down),

@@ -155,7 +155,9 @@ static void below_its_start(struct log_world *w)
 static void half_deleted(struct log_world *w)
 {
     struct stele_history_event event = {
-        .kind = STELE_HISTORY_DELETE, .offset = 7, .bytes = 1, .reason = STELE_REASON_RETENTION_SIZE};
+        .kind = STELE_HISTORY_DELETE, .offset = 0, .bytes = 1, .reason = STELE_REASON_RETENTION_SIZE};
+    assert_ok(stele_history_append(&w->test.env, WORLD_DIR, &event));
+    event.offset = 7;
     assert_ok(stele_history_append(&w->test.env, WORLD_DIR, &event));
     assert_ok(world_vfs(w)->ops->rename(world_vfs(w), world_file(7, ".log").text, world_file(7, ".log.deleted").text));
     crash_at(w, FLUSHED, END);

@@ -1,0 +1,199 @@
+/* Bit rot at rest in one file of a log: damage is named as narrowly as can be, all other records stay, and what carries
+ * no checksum is held against what does. */
+#include "storage/checkpoint.h"
+#include "storage/test/log_world.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { RECORDS = 30, MANY = 60 };
+
+static int set_up(void **state)
+{
+    return world_set_up(state);
+}
+
+/* On a copy of the world's disk. */
+static void begin_copy(struct log_world *copy, struct log_world *w)
+{
+    world_init(copy, sim_disk_copy(w->disk));
+}
+
+static void flip_bit(struct log_world *w, struct path path, int64_t bit)
+{
+    assert_ok(sim_disk_flip(w->disk, path.text, bit / 8, (uint8_t)(1u << bit % 8)));
+}
+
+static void check_all_but(struct log_world *w, int64_t damaged, int64_t end)
+{
+    world_check_readable(w, 0, damaged);
+    world_check_damaged(w, damaged, damaged);
+    world_check_readable(w, damaged + 1, end);
+}
+
+/* Every bit of a batch below the recovery point that its checksum covers: this batch is damaged and no other, for later
+ * starts too, clean ones and ones with a later recovery point. The log goes on, and a truncation behind keeps all. */
+static void test_every_bit_of_a_batch(void **state)
+{
+    struct log_world *w = *state;
+    world_fill(w, RECORDS);
+    int64_t base_offset = world_base(w, 1), bad = base_offset + 2;
+    int64_t from = world_pos(w, bad, base_offset), end = world_pos(w, bad + 1, base_offset);
+    world_drop(w);
+    for (int64_t bit = from * 8; bit < end * 8; bit++) {
+        int64_t at = bit / 8 - from;
+        struct log_world copy;
+        if (at < STELE_BATCH_POS_LENGTH || (at >= STELE_BATCH_POS_EPOCH && at < STELE_BATCH_POS_MAGIC))
+            continue; /* base offset and epoch: not covered */
+        begin_copy(&copy, w);
+        flip_bit(&copy, world_file(base_offset, ".log"), bit);
+        world_reopen(&copy, bad + 1, RECORDS);
+        assert_int_equal(stele_log_end_offset(copy.log), RECORDS);
+        check_all_but(&copy, bad, RECORDS);
+        world_append(&copy, 2, 0);
+        world_stop(&copy);
+        world_open(&copy);
+        check_all_but(&copy, bad, RECORDS + 2);
+        world_reopen(&copy, RECORDS + 2, RECORDS + 2);
+        check_all_but(&copy, bad, RECORDS + 2);
+        assert_ok(stele_log_truncate(copy.log, bad + 2));
+        check_all_but(&copy, bad, bad + 2);
+        assert_int_equal(copy.test.metrics.log_damaged_ranges, 1);
+        world_deinit(&copy);
+    }
+}
+
+static void fill_one_segment(struct log_world *w)
+{
+    w->open.config.segment_bytes = 4000;
+    world_open(w);
+    world_append(w, RECORDS, 0);
+    assert_ok(stele_log_flush(w->log));
+    assert_int_equal(stele_log_segment_count(w->log), 1);
+}
+
+/* A sector that takes the ends of several batches: the log goes on with the next whole one. */
+static void test_a_sector_of_batches(void **state)
+{
+    struct log_world *w = *state;
+    fill_one_segment(w);
+    int64_t from = world_pos(w, 3, 0) + 50, end = world_pos(w, 9, 0) + 10;
+    world_drop(w);
+    for (int64_t pos = from; pos < end; pos++)
+        assert_ok(sim_disk_flip(w->disk, world_file(0, ".log").text, pos, 0x55));
+    world_reopen(w, RECORDS, RECORDS);
+    world_check_readable(w, 0, 3);
+    world_check_damaged(w, 3, 9);
+    world_check_readable(w, 10, RECORDS);
+    int64_t base_offset = -1;
+    assert_int_equal(stele_log_damaged(w->log, 0)->end_pos, world_pos(w, 10, 0));
+    assert_ok(stele_log_truncate(w->log, 12));
+    world_append(w, 5, 1);
+    world_check_readable(w, 10, 17);
+    assert_ok(stele_log_truncate(w->log, 3));
+    assert_int_equal(stele_log_damaged_count(w->log), 0);
+    world_append(w, 3, 2);
+    world_check_readable(w, 0, 6);
+    world_reopen(w, 3, 3);
+    assert_int_equal(stele_log_damaged_count(w->log), 0);
+    assert_ok(world_read(w, 5, &base_offset));
+}
+
+/* Rot that no start has seen: a truncation in its segment does not take the sound batches behind it along. */
+static void test_truncation_behind_unseen_damage(void **state)
+{
+    struct log_world *w = *state;
+    w->open.config.index_interval_bytes = 3000; /* no entry behind it */
+    fill_one_segment(w);
+    int64_t pos = world_pos(w, 4, 0), bytes = world_pos(w, 20, 0), ignored = 0;
+    for (int i = 0; i < 40; i++)
+        assert_ok(sim_disk_flip(w->disk, world_file(0, ".log").text, pos + i, 0xff));
+    assert_int_equal(world_read(w, 4, &ignored), STELE_DAMAGED_RANGE);
+    assert_ok(stele_log_truncate(w->log, 20));
+    assert_int_equal(world_size(w, world_file(0, ".log")), bytes);
+    assert_int_equal(stele_log_end_offset(w->log), 20);
+    world_append(w, 2, 1);
+    world_check_readable(w, 20, 22);
+    world_reopen(w, 20, 20);
+    check_all_but(w, 4, 22);
+    assert_ok(stele_log_truncate(w->log, 4)); /* at the damage: nothing behind it is wanted */
+    assert_int_equal(world_size(w, world_file(0, ".log")), pos);
+}
+
+static void fill_epochs(struct log_world *w)
+{
+    static const int32_t epochs[] = {0, 1, 1, 3, 12, 13, 13, 40, 40, 41};
+    world_open(w);
+    for (size_t i = 0; i < STELE_ARRAY_LEN(epochs); i++)
+        world_append(w, 3, epochs[i]);
+    assert_ok(stele_log_flush(w->log));
+}
+
+/* Every bit of the file of epochs, which has no checksum: after an unclean stop it is right, or rebuilt. Where it says
+ * less than it could, that is of the first epoch's beginning. */
+static void test_every_bit_of_the_epochs(void **state)
+{
+    struct log_world *w = *state;
+    int32_t want[RECORDS];
+    fill_epochs(w);
+    for (int64_t offset = 0; offset < RECORDS; offset++)
+        want[offset] = stele_epoch_cache_epoch_at(stele_log_epochs(w->log), offset);
+    world_drop(w);
+    int64_t bytes = world_size(w, world_path(STELE_LEADER_EPOCH_FILE));
+    for (int64_t bit = 0; bit < bytes * 8; bit++) {
+        for (int64_t point = 5; point <= RECORDS; point += RECORDS - 5) {
+            struct log_world copy;
+            begin_copy(&copy, w);
+            flip_bit(&copy, world_path(STELE_LEADER_EPOCH_FILE), bit);
+            world_reopen(&copy, point, RECORDS);
+            assert_int_equal(copy.report.cut_offset, -1);
+            assert_false(copy.report.found_damage);
+            world_check_readable(&copy, 0, RECORDS);
+            for (int64_t offset = 0; offset < RECORDS; offset++)
+                assert_int_equal(stele_epoch_cache_epoch_at(stele_log_epochs(copy.log), offset), want[offset]);
+            world_deinit(&copy);
+        }
+    }
+}
+
+/* Every bit of a history that tells of a deletion from the front: no start deletes what is alive. */
+static void test_every_bit_of_the_history(void **state)
+{
+    struct log_world *w = *state;
+    int deleted = 0;
+    world_fill(w, MANY);
+    int64_t start = world_base(w, 3), left = stele_log_bytes(w->log);
+    for (int i = 0; i < 3; i++)
+        left -= stele_log_segment(w->log, i)->bytes;
+    stele_log_set_high_watermark(w->log, MANY);
+    w->open.config.retention_bytes = left;
+    stele_log_set_config(w->log, &w->open.config);
+    assert_ok(stele_log_retain(w->log, &deleted));
+    assert_int_equal(deleted, 3);
+    assert_ok(stele_log_flush(w->log));
+    world_drop(w);
+    int64_t bytes = world_size(w, world_path(STELE_HISTORY_FILE));
+    for (int64_t bit = 0; bit < bytes * 8; bit++) {
+        struct log_world copy;
+        begin_copy(&copy, w);
+        flip_bit(&copy, world_path(STELE_HISTORY_FILE), bit);
+        world_reopen(&copy, MANY, MANY);
+        assert_int_equal(stele_log_start_offset(copy.log), start);
+        world_check_readable(&copy, start, MANY);
+        world_deinit(&copy);
+    }
+}
+
+#define CASE(function) cmocka_unit_test_setup_teardown(function, set_up, world_tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(test_every_bit_of_a_batch),
+        CASE(test_a_sector_of_batches),
+        CASE(test_truncation_behind_unseen_damage),
+        CASE(test_every_bit_of_the_epochs),
+        CASE(test_every_bit_of_the_history),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
