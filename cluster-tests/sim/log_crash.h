@@ -6,6 +6,7 @@
 #include "base/test/support.h"
 #include "cluster-tests/sim/log_model.h"
 #include "cluster-tests/sim/sim_disk.h"
+#include "storage/checkpoint.h"
 
 /* What the runs together must reach: each is a place in the code or a fault. */
 #define CRASH_POINTS(P)                                                                                                \
@@ -49,6 +50,17 @@
     P(RESYNCED)                                                                                                        \
     P(SYNC_EIO_SAME_BOOT)                                                                                              \
     P(SYNC_EIO_EVICTED)                                                                                                \
+    P(ROT_LOG)                                                                                                         \
+    P(ROT_ABOVE_THE_POINT)                                                                                             \
+    P(ROT_REPORTED)                                                                                                    \
+    P(ROT_READ_REFUSED)                                                                                                \
+    P(ROT_READ_CAUGHT)                                                                                                 \
+    P(ROT_INDEX)                                                                                                       \
+    P(ROT_TIME_INDEX)                                                                                                  \
+    P(ROT_SNAPSHOT)                                                                                                    \
+    P(ROT_EPOCHS)                                                                                                      \
+    P(ROT_HISTORY)                                                                                                     \
+    P(ROT_CHECKPOINT)                                                                                                  \
     P(DUPLICATE)                                                                                                       \
     P(TXN_COMMIT)                                                                                                      \
     P(TXN_ABORT)                                                                                                       \
@@ -67,6 +79,7 @@ enum crash_point {
 };
 
 enum { CRASH_PRODUCERS = 5 };
+#define CRASH_DIR "log"
 
 /* What the client knows; taken from the log again after a restart. */
 struct crash_producer {
@@ -108,6 +121,9 @@ struct crash_world {
     bool is_verbose;
     bool is_full;          /* the disk is */
     bool had_damage;       /* in this run */
+    bool had_rot;          /* in this run */
+    bool had_lost_start;   /* in this run: the checkpoint of the log's start rotted */
+    bool has_met_error;    /* a call of the last start failed */
     bool power_was_lost;   /* since the log was last up */
     bool has_lost_pages;   /* a failed sync left pages in the cache alone */
     bool has_late_errors;  /* so did a write-back, and maybe no sync told yet */
@@ -127,6 +143,10 @@ void crash_write_checkpoint(struct crash_world *world);
 enum stele_err crash_truncate(struct crash_world *world, int64_t offset);
 /** Learns the producers from the log again. */
 void crash_meet_producers(struct crash_world *world);
+/** Damages a file at rest while the log is down, marks what it hit in the model and lowers the promises that fall. */
+void crash_rot(struct crash_world *world);
+/** Rot that the point of the checkpoints has left behind since is cut away. */
+void crash_lower_for_rot(struct crash_world *world);
 /** Forgets the append that has not returned. */
 void crash_drop_pending(struct crash_world *world);
 

@@ -111,6 +111,9 @@ static enum stele_err append(struct crash_world *world, struct stele_buf *buf, e
         if (!appended.is_duplicate) {
             log_model_push(&world->model, world->pending, bytes_of(world, appended.batches));
             world->kept_end = world->model.end;
+            if (world->had_rot)
+                log_model_shadow(&world->model,
+                                 stele_log_segment(world->log, stele_log_segment_count(world->log) - 1)->base_offset);
         }
         MODEL_CHECK(&world->model, stele_log_end_offset(world->log) == world->model.end,
                     "after an append the log ends at %lld, not %lld", (long long)stele_log_end_offset(world->log),
@@ -278,11 +281,11 @@ static enum stele_err work_flush(struct crash_world *world)
 void crash_write_checkpoint(struct crash_world *world)
 {
     struct stele_log *log = world->log;
-    int64_t mark = stele_log_high_watermark(log), point = stele_log_checkpoint_point(log);
+    int64_t mark = stele_log_high_watermark(log), synced = stele_log_recovery_point(log);
     world->checkpoint =
-        (struct crash_checkpoint){.recovery_point = point,
+        (struct crash_checkpoint){.recovery_point = stele_log_checkpoint_point(log),
                                   .log_start_offset = stele_log_start_offset(log),
-                                  .high_watermark = world->is_lossy_mark ? mark : stele_min_i64(mark, point)};
+                                  .high_watermark = world->is_lossy_mark ? mark : stele_min_i64(mark, synced)};
 }
 
 enum stele_err crash_truncate(struct crash_world *world, int64_t offset)
@@ -311,6 +314,9 @@ static enum stele_err work_truncate(struct crash_world *world)
     int back = (int)stele_prng_range(&world->prng, 0, crash_chance(world, 1, 4) ? 60 : 6);
     int at = world->model.count - 1 - back;
     if (world->flush != NULL || world->model.count == 0)
+        return STELE_OK;
+    /* A cut takes the recovery point back, and rot that nobody saw yet would count as a torn tail. */
+    if (log_model_has_rot(&world->model, 0, INT64_MAX))
         return STELE_OK;
     int64_t offset = world->model.batches[at < 0 ? 0 : at].base_offset;
     offset = stele_max_i64(offset, stele_log_start_offset(world->log));
@@ -409,6 +415,7 @@ enum stele_err crash_close(struct crash_world *world)
     if (err == STELE_OK) {
         crash_write_checkpoint(world);
         world->checkpoint.recovery_point = stele_log_end_offset(world->log);
+        world->checkpoint.high_watermark = stele_log_end_offset(world->log); /* all is synced: all is visible */
         world->checkpoint.is_clean = true;
         world->durable_end = stele_log_end_offset(world->log);
         log_model_clear_ghosts(&world->model);

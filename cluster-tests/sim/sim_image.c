@@ -482,7 +482,7 @@ void sim_image_flip(struct sim_image *image, int64_t pos, uint8_t mask)
     page_own(&slot->live)->bytes[pos % SIM_PAGE_BYTES] ^= mask;
     if (was_same)
         slot->durable = page_ref(slot->live);
-    else if (pos < image->durable_bytes)
+    else if (slot->durable != NULL) /* also where its size has not come out yet */
         page_own(&slot->durable)->bytes[pos % SIM_PAGE_BYTES] ^= mask;
 }
 

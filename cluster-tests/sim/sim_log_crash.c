@@ -22,8 +22,6 @@ static const char *const point_names[POINT_COUNT] = {
 #undef P
 };
 
-static const char dir_name[] = "log";
-
 /* --- the disk --- */
 
 enum crash_kind { KIND_KILL, KIND_POWER_ORDERED, KIND_POWER_ADVERSARIAL, KIND_COUNT };
@@ -71,7 +69,7 @@ static void disk_new(struct crash_world *world, uint64_t seed)
     sim_disk_allow_unsynced_rename(world->disk, "*.deleted"); /* on its way out */
     sim_disk_allow_unwritten_read(world->disk, "*.log");      /* preallocated */
     world->test.env.vfs = sim_disk_vfs(world->disk);
-    enum stele_err err = world->test.env.vfs->ops->mkdir(world->test.env.vfs, dir_name);
+    enum stele_err err = world->test.env.vfs->ops->mkdir(world->test.env.vfs, CRASH_DIR);
     MODEL_CHECK(&world->model, err == STELE_OK, "%s", stele_err_name(err));
     err = world->test.env.vfs->ops->sync_dir(world->test.env.vfs, "/");
     MODEL_CHECK(&world->model, err == STELE_OK, "%s", stele_err_name(err));
@@ -234,7 +232,7 @@ static enum stele_err open_log(struct crash_world *world, struct stele_recovery_
     struct crash_checkpoint *checkpoint = &world->checkpoint;
     struct stele_error error = {.err = STELE_OK};
     struct stele_log_open open = {.env = &world->test.env,
-                                  .dir = dir_name,
+                                  .dir = CRASH_DIR,
                                   .name = "t-0",
                                   .config = world->config,
                                   .is_compacted = world->is_gappy,
@@ -257,36 +255,27 @@ static enum stele_err open_log(struct crash_world *world, struct stele_recovery_
 static void check_log(struct crash_world *world)
 {
     struct log_expected expected = {.env = &world->test.env,
-                                    .epochs_from = world->start_max,
+                                    .known_from = world->start_max,
                                     .index_interval = world->config.index_interval_bytes,
-                                    .read_bytes = (size_t)stele_prng_range(&world->prng, 1, 8192)};
+                                    .read_bytes = (size_t)stele_prng_range(&world->prng, 1, 8192),
+                                    .had_rot = world->had_rot,
+                                    .refused = &world->reached[POINT_ROT_READ_REFUSED],
+                                    .caught = &world->reached[POINT_ROT_READ_CAUGHT]};
     log_model_check(&world->model, world->log, &expected);
 }
 
-/* Deletions of retention may become durable in any order: an older segment that came back may stand before a hole. All
- * of that is below the start that the log had, and goes again. */
-static void forget_deleted(struct crash_world *world)
-{
-    if (true || stele_log_start_offset(world->log) >= world->start_max ||
-        stele_log_end_offset(world->log) < world->start_max)
-        return;
-    stele_log_set_high_watermark(world->log, world->start_max);
-    enum stele_err err = stele_log_set_start_offset(world->log, world->start_max);
-    MODEL_CHECK(&world->model, err == STELE_OK, "%s", stele_err_name(err));
-}
-
-/* Another start finds nothing left to do. */
+/* Another start finds nothing left to do; where the first one did not read, it may see rot. */
 static void check_idempotent(struct crash_world *world)
 {
     struct stele_recovery_report report;
     struct stele_log *log = world->log;
     int64_t start = stele_log_start_offset(log), end = stele_log_end_offset(log);
     int segments = stele_log_segment_count(log), damaged = stele_log_damaged_count(log);
+    bool has_rot = log_model_has_rot(&world->model, 0, INT64_MAX);
     drop_log(world);
     enum stele_err err = open_log(world, &report);
     world->model.doing = "second recovery";
     MODEL_CHECK(&world->model, err == STELE_OK, "%s", world->failure);
-    forget_deleted(world);
     log = world->log;
     /* A segment that the first one made may have preallocated zeros to cut. */
     bool is_only_zeros = world->config.preallocate && report.cut_offset == end && report.segments_deleted == 0;
@@ -295,11 +284,39 @@ static void check_idempotent(struct crash_world *world)
                 "it cut %lld bytes", (long long)report.bytes_cut);
     MODEL_CHECK(&world->model,
                 start == stele_log_start_offset(log) && end == stele_log_end_offset(log) &&
-                    segments == stele_log_segment_count(log) && damaged == stele_log_damaged_count(log),
+                    segments == stele_log_segment_count(log) &&
+                    (has_rot ? damaged <= stele_log_damaged_count(log) : damaged == stele_log_damaged_count(log)),
                 "[%lld, %lld) in %d segments became [%lld, %lld) in %d", (long long)start, (long long)end, segments,
                 (long long)stele_log_start_offset(log), (long long)stele_log_end_offset(log),
                 stele_log_segment_count(log));
     world->reached[POINT_OPEN_TWICE]++;
+}
+
+/* Damage is below the point, and after a scan all that rotted where it read is known. */
+static void check_damage(struct crash_world *world, const struct crash_checkpoint *before)
+{
+    struct log_model *model = &world->model;
+    struct stele_log *log = world->log;
+    int64_t point = stele_max_i64(before->high_watermark, before->recovery_point), from = 0;
+    for (int i = 0; i < stele_log_damaged_count(log); i++)
+        MODEL_CHECK(model, point <= 0 || stele_log_damaged(log, i)->first_offset < point,
+                    "damage at %lld, above the point", (long long)stele_log_damaged(log, i)->first_offset);
+    for (int i = 0; i < stele_log_segment_count(log); i++) {
+        int64_t base_offset = stele_log_segment(log, i)->base_offset;
+        if (base_offset <= stele_max_i64(before->recovery_point, stele_log_start_offset(log)))
+            from = stele_max_i64(base_offset, stele_log_start_offset(log));
+    }
+    for (int i = log_model_find(model, from); i < model->count && !before->is_clean; i++) {
+        const struct model_batch *batch = &model->batches[i];
+        bool is_known = !batch->is_rotten || batch->last_offset >= stele_log_end_offset(log);
+        for (int k = 0; k < stele_log_damaged_count(log) && !is_known; k++)
+            is_known = batch->base_offset <= stele_log_damaged(log, k)->last_offset &&
+                       batch->last_offset >= stele_log_damaged(log, k)->first_offset;
+        MODEL_CHECK(model, is_known, "the rotten batch at %lld is in no damaged range", (long long)batch->base_offset);
+        world->reached[POINT_ROT_REPORTED] += batch->is_rotten;
+    }
+    if (!before->is_clean)
+        log_model_see(&world->model, from, before->recovery_point);
 }
 
 static void check_start(struct crash_world *world, const struct crash_checkpoint *before,
@@ -307,13 +324,12 @@ static void check_start(struct crash_world *world, const struct crash_checkpoint
 {
     struct stele_log *log = world->log;
     int64_t start = stele_log_start_offset(log), point = stele_log_recovery_point(log);
-    forget_deleted(world);
-    int64_t sound_end = log_sound_end(log);
+    world->model.passed = world->had_lost_start ? world->start_max : 0;
+    int64_t sound_end = log_model_sound_end(&world->model, log);
     world->model.doing = "check after recovery";
     world->reached[before->is_clean ? POINT_OPEN_CLEAN : POINT_OPEN_UNCLEAN]++;
     log_model_push_ghosts(&world->model, world->pending, world->pending_count);
     crash_drop_pending(world);
-    /* An end inside a hole is not stored anywhere. */
     int at = log_model_find(&world->model, world->kept_end);
     /* An end that a hole of the leader's log made is nowhere in the files. */
     if (world->is_gappy)
@@ -324,21 +340,22 @@ static void check_start(struct crash_world *world, const struct crash_checkpoint
     MODEL_CHECK(&world->model, start >= before->log_start_offset && start <= world->start_max,
                 "the log starts at %lld, not in [%lld, %lld]", (long long)start, (long long)before->log_start_offset,
                 (long long)world->start_max);
-    MODEL_CHECK(&world->model, !before->is_clean || report->segments_scanned == 0 || world->had_damage,
-                "a clean start scanned %d segments", report->segments_scanned);
     MODEL_CHECK(&world->model,
-                stele_log_damaged_count(log) == 0 ||
-                    (sound_end < stele_max_i64(before->high_watermark, before->recovery_point)),
-                "damage at %lld, above the point", (long long)sound_end);
-    MODEL_CHECK(&world->model, point <= stele_max_i64(world->durable_end, start),
+                !before->is_clean || report->segments_scanned == 0 || world->had_damage || world->had_rot,
+                "a clean start scanned %d segments", report->segments_scanned);
+    /* Without its checkpoint the start is lower than the one that the point once passed. */
+    int64_t passed = world->had_lost_start ? world->start_max : start;
+    MODEL_CHECK(&world->model, point <= stele_max_i64(world->durable_end, passed),
                 "the recovery point %lld is above what was synced, %lld", (long long)point,
                 (long long)world->durable_end);
     world->reached[POINT_PENDING_APPEND_SURVIVED] += sound_end > world->model.end;
     log_model_adopt(&world->model, log, world->kept_end);
+    check_damage(world, before);
     if (world->power_was_lost)
         log_model_clear_ghosts(&world->model);
     check_log(world);
-    if (crash_chance(world, 1, 4)) {
+    bool may_see_more = before->is_clean && log_model_has_rot(&world->model, 0, INT64_MAX);
+    if (!may_see_more && !world->has_met_error && crash_chance(world, 1, 4)) {
         check_idempotent(world);
         check_log(world);
     }
@@ -347,8 +364,11 @@ static void check_start(struct crash_world *world, const struct crash_checkpoint
 /* The lost tail below the high watermark is fetched again by whoever has a leader; here it is given up. */
 static void heal(struct crash_world *world)
 {
-    int64_t sound_end = log_sound_end(world->log);
-    if (stele_log_damaged_count(world->log) > 0) {
+    int64_t sound_end = log_model_sound_end(&world->model, world->log);
+    bool is_cut = sound_end < stele_log_end_offset(world->log) || crash_chance(world, 1, 2);
+    if (stele_log_damaged_count(world->log) > 0 && is_cut) {
+        for (int i = 0; i < stele_log_damaged_count(world->log); i++)
+            sound_end = stele_min_i64(sound_end, stele_log_damaged(world->log, i)->first_offset);
         enum stele_err err = crash_truncate(world, sound_end);
         MODEL_CHECK(&world->model, err == STELE_OK && stele_log_damaged_count(world->log) == 0,
                     "a truncation to the damage at %lld left it", (long long)sound_end);
@@ -365,6 +385,7 @@ static void start(struct crash_world *world)
 {
     struct stele_recovery_report report;
     struct crash_checkpoint before = world->checkpoint;
+    crash_lower_for_rot(world);
     for (int depth = 0;; depth++) {
         bool is_armed = depth < RECOVERY_DEPTH && crash_chance(world, 1, 3);
         before.is_clean = world->checkpoint.is_clean;
@@ -373,6 +394,7 @@ static void start(struct crash_world *world)
             disk_arm(world, draw_calls(world, 256), is_crash, 0);
         enum stele_err err = open_log(world, &report);
         bool has_struck = sim_disk_has_struck(world->disk);
+        world->has_met_error = has_struck; /* a line of history may be missing */
         disk_disarm(world);
         bool has_lost = note_sync_failures(world);
         if (has_struck ? is_crash || err != STELE_OK : has_lost && err == STELE_IO) {
@@ -449,6 +471,7 @@ static enum crash_kind live(struct crash_world *world, enum fault fault)
         err = crash_work(world);
         has_lost |= note_sync_failures(world);
         bool is_expected = err == STELE_OK || disk_is_crashed(world) || has_lost || sim_disk_has_struck(world->disk) ||
+                           (world->had_rot && (err == STELE_CORRUPT || err == STELE_DAMAGED_RANGE)) ||
                            (fault == FAULT_FULL && err == STELE_NO_SPACE);
         MODEL_CHECK(&world->model, is_expected, "%s", stele_err_name(err));
         if (err == STELE_NO_SPACE) {
@@ -492,6 +515,8 @@ static void run_life(struct crash_world *world)
         crash(world, kind);
     if (!crash_chance(world, 1, 3))
         disk_free_space(world);
+    if (crash_chance(world, 1, 8))
+        crash_rot(world);
     start(world);
 }
 
@@ -531,7 +556,10 @@ static void run_begin(struct crash_world *world, uint64_t seed)
     world->kept_end = 0;
     world->start_max = 0;
     world->epoch = 0;
-    world->had_damage = false;
+    world->had_damage = world->had_rot = world->had_lost_start = world->has_met_error = false;
+    world->is_full = world->power_was_lost = false;
+    world->hung_us = 0;
+    memset(world->producers, 0, sizeof(world->producers)); /* a seed says all */
     world->has_lost_pages = world->has_late_errors = false;
     world->sync_failures = 0;
     draw_config(world);
