@@ -124,6 +124,10 @@ struct stele_result stele_client__result(enum stele_err err, const char *text);
 STELE_MUST_CHECK enum stele_err stele_client__topic(struct stele_client *client, const char *topic,
                                                     struct stele_uuid *out_topic_id, int32_t *out_partitions,
                                                     struct stele_error *error);
+/** The same for a producer or consumer: with allow.auto.create.topics a topic that is missing is made. */
+STELE_MUST_CHECK enum stele_err stele_client__topic_to_use(struct stele_client *client, const char *topic,
+                                                           struct stele_uuid *out_topic_id, int32_t *out_partitions,
+                                                           struct stele_error *error);
 /** All at their defaults; NULL without memory. */
 STELE_MUST_CHECK struct stele_settings *stele_client__settings_new(struct stele_mem *mem);
 STELE_MUST_CHECK enum stele_err stele_client__set_all(struct stele_settings *set, const struct stele_setting *settings,

@@ -27,6 +27,7 @@ static const struct stele_setting_row rows[] = {
     INT_ROW("retry.backoff.ms", "100", 0, INT32_MAX, MS, "Pause before the first repetition of a request."),
     INT_ROW("retry.backoff.max.ms", "1000", 0, INT32_MAX, MS, "To which it doubles with every failure."),
     INT_ROW("metadata.max.age.ms", "300000", 1, INT32_MAX, MS, "Time after which a topic is asked for again."),
+    BOOL_ROW("allow.auto.create.topics", "false", "Producers and consumers make a topic that is missing."),
     INT_ROW("max.in.flight.requests.per.connection", "5", 1, 1000, COUNT,
             "Requests that wait for an answer at the same time."),
     ENUM_ROW("acks", "all", "all,-1,0,1", "Who must have a record before it is acknowledged."),

@@ -315,7 +315,7 @@ struct stele_consumer *stele_consumer_new(struct stele_client *client, const cha
     if (err == STELE_OK)
         err = stele_consumer__read_reset(consumer, &error);
     if (err == STELE_OK)
-        err = stele_client__topic(client, topic, &consumer->topic_id, &partitions, &error);
+        err = stele_client__topic_to_use(client, topic, &consumer->topic_id, &partitions, &error);
     if (err == STELE_OK)
         err = set_up(consumer, partitions);
     if (result != NULL)

@@ -178,7 +178,7 @@ struct stele_producer *stele_producer_new(struct stele_client *client, const cha
     if (err == STELE_OK)
         err = read_settings(producer, &error);
     if (err == STELE_OK)
-        err = stele_client__topic(client, topic, &producer->topic_id, &producer->partitions, &error);
+        err = stele_client__topic_to_use(client, topic, &producer->topic_id, &producer->partitions, &error);
     if (err == STELE_OK && producer->is_idempotent)
         err = first_identity(producer, &error);
     if (err == STELE_OK)

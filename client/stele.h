@@ -30,8 +30,10 @@ struct stele_consumer;
 
 /** Name and value of a setting; ends with a row of NULLs. Settings of a client: client.id (stele), request.timeout.ms
  * (30000), socket.connection.setup.timeout.ms (10000), reconnect.backoff.ms (50) and reconnect.backoff.max.ms (1000),
- * retry.backoff.ms (100) and retry.backoff.max.ms (1000), max.in.flight.requests.per.connection (5), and those of
- * producer and consumer below, which they then start from. */
+ * retry.backoff.ms (100) and retry.backoff.max.ms (1000), max.in.flight.requests.per.connection (5),
+ * allow.auto.create.topics (false: a mistyped name is an error; true: a producer or consumer of a missing topic has it
+ * made, when the node's auto.create.topics.enable lets it), and those of producer and consumer below, which they then
+ * start from. */
 struct stele_setting {
     const char *name, *value;
 };

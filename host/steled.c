@@ -86,6 +86,7 @@ static void print_manual(void)
 
 struct steled {
     struct stele_mem mem;
+    struct stele_heap heap;
     struct stele_vfs *vfs;
     struct stele_settings *settings;
     bool check_only;
@@ -268,7 +269,9 @@ static int serve(struct steled *steled)
     struct stele_log_sink sink = {.fd = STDERR_FILENO, .level_min = STELE_LEVEL_INFO};
     struct stele_server_options options = {
         .mem = &steled->mem, .vfs = steled->vfs, .settings = steled->settings, .sink = &sink, .ready = print_ready};
-    steled->mem.limit_bytes = stele_settings_int(steled->settings, "memory.limit");
+    steled->mem.limit_bytes = stele_node_memory_budget(steled->settings);
+    if (steled->mem.limit_bytes > 0)
+        steled->mem.source = stele_heap_hold(&steled->heap, &steled->mem);
     return stele_server_run(&options);
 }
 

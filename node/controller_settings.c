@@ -103,7 +103,7 @@ void stele_controller_take_settings(struct stele_controller *control)
         if (node->settings != node->options.settings)
             stele_settings_free(node->settings);
         node->settings = settings;
-        node->mem->limit_bytes = stele_settings_int(settings, "memory.limit");
+        node->mem->limit_bytes = stele_node_memory_budget(settings);
         stele_log_dirs_set_reserve(control->dirs, stele_settings_int(settings, "log.dir.reserve.bytes"));
         err = tell_partitions(control);
     }

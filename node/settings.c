@@ -104,3 +104,11 @@ enum stele_err stele_node_check_log_config(const struct stele_log_config *config
             (long long)config->min_compaction_lag_ms, (long long)config->max_compaction_lag_ms);
     return STELE_OK;
 }
+
+int64_t stele_node_memory_budget(const struct stele_settings *settings)
+{
+    const int64_t uncounted_min = 6 << 20;
+    int64_t limit = stele_settings_int(settings, "memory.limit");
+    int64_t uncounted = stele_max_i64(limit / 8, uncounted_min);
+    return stele_max_i64(limit - uncounted, limit / 2);
+}

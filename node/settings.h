@@ -19,4 +19,8 @@ void stele_node_log_config(const struct stele_settings *settings, struct stele_l
 STELE_MUST_CHECK enum stele_err stele_node_check_log_config(const struct stele_log_config *config,
                                                             struct stele_error *error);
 
+/** What of memory.limit, a bound on the process, may be memory that is counted (base/mem.h): the rest is for what is
+ * not, code, stacks and the allocator's own. 0: no bound. */
+int64_t stele_node_memory_budget(const struct stele_settings *settings);
+
 #endif

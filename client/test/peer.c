@@ -376,6 +376,7 @@ static void on_metadata(struct stele_conn *conn, const struct stele_request *req
     struct stele_metadata_partition partitions[PEER_PARTITIONS];
     const struct stele_metadata_request *asked = &request->body.metadata;
     peer->metadatas++;
+    peer->may_make = asked->allow_auto_topic_creation;
     for (int32_t i = 0; i < PEER_PARTITIONS; i++)
         partitions[i] = (struct stele_metadata_partition){.partition = i, .leader_id = 1};
     struct stele_metadata_topic topics[3] = {

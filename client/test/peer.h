@@ -79,6 +79,7 @@ struct peer {
     /* what it saw */
     char addresses[64]; /* that were tried, one behind the other */
     int connects, produces, fetches, metadatas, creates, inits, duplicates;
+    bool may_make;        /* the last one: a missing topic */
     int produce_requests; /* also those that it did not answer */
     int64_t last_time;    /* that was asked for */
     int32_t last_acks;

@@ -96,6 +96,31 @@ static void test_unknown_topic(void **state)
     stele_client_free(client);
 }
 
+/* A missing topic is made for producers and consumers only where allow.auto.create.topics says so. */
+static void test_may_make(void **state)
+{
+    struct peer *peer = *state;
+    for (int allows = 0; allows < 2; allows++) {
+        const struct stele_setting settings[] = {{"allow.auto.create.topics", allows == 1 ? "true" : "false"},
+                                                 {NULL, NULL}};
+        struct stele_client *client = peer_client(peer, settings);
+        struct stele_result result;
+        struct stele_consumer *consumer = stele_consumer_new(client, "t", NULL, &result);
+        assert_non_null(consumer);
+        assert_int_equal(peer->may_make, allows == 1);
+        stele_consumer_free(consumer);
+        struct stele_producer *producer = stele_producer_new(client, "t", NULL, NULL, NULL, &result);
+        assert_non_null(producer);
+        assert_int_equal(peer->may_make, allows == 1);
+        stele_producer_free(producer);
+        struct stele_topics *topics = NULL;
+        assert_int_equal(stele_topic_list(client, &topics).code, 0);
+        assert_false(peer->may_make);
+        stele_topics_free(topics);
+        stele_client_free(client);
+    }
+}
+
 /* Offsets by time; a partition that is not there is named with those that are. */
 static void test_offset_at(void **state)
 {
@@ -267,6 +292,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_topic_create, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_admin_retries, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_unknown_topic, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_may_make, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_offset_at, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_unreachable, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_addresses, set_up, tear_down),

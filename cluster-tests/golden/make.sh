@@ -18,10 +18,10 @@ start() {
 }
 expected() { # DIRECTORY
     mkdir -p "$1"
-    "$bin/stele" topic list | sort >"$1/topics"
-    "$bin/stele" topic list | cut -f1 | while read -r topic; do
+    "$bin/stele" topic list -o json | python3 -c 'import json, sys; [print(t["name"]) for t in json.load(sys.stdin)["topics"]]' | sort >"$1/topics"
+    while read -r topic; do
         "$bin/stele" consume "$topic" --from beginning --to end -f '%p %o %T %k %S %s %h\n' | sort -n -k1,1 -k2,2 >"$1/$topic"
-    done
+    done <"$1/topics"
 }
 
 start "$work/clean"

@@ -87,6 +87,8 @@ static void draw_node(struct run *run, struct stele_prng *prng)
     set_text(run, "log.dirs", run->dir_count == 1 ? "a" : "a,b");
     set_node(run, "log.dir.reserve.bytes", 0);
     set_text(run, "auto.create.topics.enable", "false");
+    if (half(prng))
+        set_node(run, "metadata.log.max.record.bytes.between.snapshots", stele_prng_range(prng, 100, 2000));
     int64_t interval_ms = stele_prng_range(prng, 100, 6000);
     set_node(run, "replica.high.watermark.checkpoint.interval.ms", interval_ms);
     set_node(run, "log.flush.offset.checkpoint.interval.ms", interval_ms);
@@ -313,6 +315,7 @@ static void traced(struct sim_server *server, const struct stele_trace_event *ev
     run->reached[RUN_POINT_EXPIRED] +=
         is_because(event, STELE_TRACE_LOG_SEGMENT_DELETED, STELE_REASON_RETENTION_TIME) ||
         is_because(event, STELE_TRACE_LOG_SEGMENT_DELETED, STELE_REASON_RETENTION_SIZE);
+    run->reached[RUN_POINT_METADATA_SNAPSHOT] += event->kind == STELE_TRACE_METADATA_SNAPSHOT;
     run->reached[RUN_POINT_RESYNC] += event->kind == STELE_TRACE_LOG_RESYNCED;
     run->reached[RUN_POINT_ROLL] += event->kind == STELE_TRACE_LOG_ROLLED;
     run->reached[RUN_POINT_RECOVERY] += event->kind == STELE_TRACE_LOG_RECOVERED;

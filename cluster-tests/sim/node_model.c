@@ -13,7 +13,8 @@
  *     log may be there again above it.
  *  6. A log begins where it was told to by a deletion of records, or where retention allows.
  *  7. A topic that a node told of is there until its deletion is asked for; one whose deletion was answered is gone for
- *     ever. Its name may mean another topic then (a life). */
+ *     ever. Its name may mean another topic then (a life).
+ *  8. No producer id is given twice. */
 #include "base/check.h"
 #include "client/producer_internal.h"
 #include "cluster-tests/sim/node_run.h"
@@ -91,6 +92,17 @@ void model_shown(struct run *run, const struct stele_metadata_topic *shown, int6
         life->seen_us = stele_min_i64(life->seen_us, asked_us);
         life->partition_count = (int)stele_max_i64(life->partition_count, (int64_t)shown->partition_count);
     }
+}
+
+void model_id(struct run *run, int64_t id)
+{
+    for (int64_t i = 0; i < run->id_count; i++) {
+        if (run->ids[i] == id)
+            sim_world_fail(&run->world, "producer id %lld is given twice", (long long)id);
+    }
+    run->ids = sim_grow(run->ids, &run->id_capacity, run->id_count + 1, sizeof(*run->ids));
+    run->ids[run->id_count++] = id;
+    run_reach(run, RUN_POINT_PRODUCER_ID);
 }
 
 /* May somebody have deleted it? */
@@ -804,5 +816,6 @@ void model_end(struct run *run)
     }
     free(run->records);
     free(run->batches);
+    free(run->ids);
     STELE_ASSERT(stele_mem_is_empty(&run->mem));
 }

@@ -44,6 +44,8 @@ enum { RUN_LATE_US = 30000000 };
     P(RESET, "resets")                                                                                                 \
     P(ALTERED, "settings changed")                                                                                     \
     P(SETTING_KEPT, "settings found as they were set")                                                                 \
+    P(METADATA_SNAPSHOT, "snapshots of the metadata")                                                                  \
+    P(PRODUCER_ID, "producer ids given")                                                                               \
     P(EXPIRED, "segments expired")                                                                                     \
     P(ROLL_TIME, "rolls by time")                                                                                      \
     P(CLIENT_DEATH, "clients that were dropped")                                                                       \
@@ -221,6 +223,8 @@ struct run {
     bool power_was_lost, sync_failed, all_failed;
     int64_t power_losses, power_lost_us;
     int64_t sync_failures_seen;
+    int64_t *ids; /* of producers, that were given */
+    int64_t id_count, id_capacity;
     uint64_t *batches; /* hashes of those sent, for retries */
     int64_t batch_count, batch_capacity;
     int64_t reached[RUN_POINT_COUNT];
@@ -257,6 +261,8 @@ struct run_life *model_life(struct run *run, int topic, const struct stele_uuid 
 struct run_life *model_known_life(struct run *run, const struct stele_uuid *id);
 /** A node's metadata, asked for at `asked_us` or later, names the topic: it is there. */
 void model_shown(struct run *run, const struct stele_metadata_topic *shown, int64_t asked_us);
+/** A node gives a producer id. */
+void model_id(struct run *run, int64_t id);
 /** The machine dies: what its disk holds, and what of that must stay. */
 void model_death(struct run *run);
 /** The node serves: what was promised is there, and nothing that was not. */
