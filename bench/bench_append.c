@@ -57,14 +57,13 @@ static void close_all(struct bench_world *world, struct append_case *c)
     }
 }
 
-static double run_bare(struct bench_world *world, void *arg)
+static struct bench_time run_bare(struct bench_world *world, void *arg)
 {
     struct append_case *c = arg;
     int64_t write_back = c->write_back_bytes;
-    (void)world;
     for (int i = 0; i < c->partitions; i++)
         c->written[i] = 0;
-    double from = bench_now_s();
+    struct bench_time from = bench_time_now(world);
     for (int64_t i = 0; i < c->count; i++) {
         const struct stele_buf *batch = c->batches[i % BATCH_KINDS];
         int at = (int)(i % c->partitions);
@@ -74,23 +73,23 @@ static double run_bare(struct bench_world *world, void *arg)
         if (write_back > 0 && c->written[at] / write_back != pos / write_back)
             (void)!sync_file_range(c->fds[at], c->written[at] - write_back, write_back, SYNC_FILE_RANGE_WRITE);
     }
-    double seconds = bench_now_s() - from;
+    struct bench_time time = bench_time_since(world, from);
     for (int i = 0; i < c->partitions; i++)
         bench_require(ftruncate(c->fds[i], 0) == 0, "ftruncate");
-    return seconds;
+    return time;
 }
 
-static double run_ours(struct bench_world *world, void *arg)
+static struct bench_time run_ours(struct bench_world *world, void *arg)
 {
     struct append_case *c = arg;
     struct stele_appended appended;
-    double from = bench_now_s();
+    struct bench_time from = bench_time_now(world);
     for (int64_t i = 0; i < c->count; i++)
         bench_append(world, c->logs[i % c->partitions], c->batches[i % BATCH_KINDS], &appended);
-    double seconds = bench_now_s() - from;
+    struct bench_time time = bench_time_since(world, from);
     for (int i = 0; i < c->partitions; i++)
         bench_check(stele_log_truncate(c->logs[i], 0), "a truncation");
-    return seconds;
+    return time;
 }
 
 static void compare(struct bench_world *world, struct append_case *c, const char *name, double goal)

@@ -87,12 +87,11 @@ static void finish(struct bench_world *world, struct flusher *flusher)
     flusher->wants_again = false;
 }
 
-static double run_bare(struct bench_world *world, void *arg)
+static struct bench_time run_bare(struct bench_world *world, void *arg)
 {
     struct flush_case *c = arg;
     int64_t pos = 0;
-    (void)world;
-    double from = bench_now_s();
+    struct bench_time from = bench_time_now(world);
     for (int64_t i = 0; i < c->count; i++) {
         ssize_t count = pwrite(c->fd, c->batch->bytes, c->batch->count, pos);
         bench_require(count == (ssize_t)c->batch->count, "pwrite");
@@ -100,17 +99,17 @@ static double run_bare(struct bench_world *world, void *arg)
         if (c->is_bare_sync && (i + 1) % c->group == 0)
             bench_require(fsync(c->fd) == 0, "fsync");
     }
-    double seconds = bench_now_s() - from;
+    struct bench_time time = bench_time_since(world, from);
     bench_require(ftruncate(c->fd, 0) == 0 && fsync(c->fd) == 0, "ftruncate");
-    return seconds;
+    return time;
 }
 
-static double run_ours(struct bench_world *world, void *arg)
+static struct bench_time run_ours(struct bench_world *world, void *arg)
 {
     struct flush_case *c = arg;
     struct flusher *flusher = &c->flusher;
     struct stele_appended appended;
-    double from = bench_now_s();
+    struct bench_time from = bench_time_now(world);
     for (int64_t i = 0; i < c->count; i++) {
         bench_append(world, flusher->log, c->batch, &appended);
         if (c->group > 0 && (i + 1) % c->group == 0)
@@ -119,11 +118,11 @@ static double run_ours(struct bench_world *world, void *arg)
             start(world, flusher);
         turn(world, flusher);
     }
-    double seconds = bench_now_s() - from;
+    struct bench_time time = bench_time_since(world, from);
     finish(world, flusher);
     bench_check(stele_log_truncate(flusher->log, 0), "a truncation");
     bench_check(stele_log_flush(flusher->log), "a flush");
-    return seconds;
+    return time;
 }
 
 static void open_case(struct bench_world *world, struct flush_case *c)
@@ -171,7 +170,7 @@ static struct flush_case make_case(const struct flush_row *row)
 
 static void compare_rates(struct bench_world *world)
 {
-    bench_title("append 64 KiB batches as fast as it goes, by flush setting");
+    bench_title("append by flush setting, 64 KiB batches");
     for (size_t i = 0; i < STELE_ARRAY_LEN(rows); i++) {
         struct flush_case c = make_case(&rows[i]);
         open_case(world, &c);

@@ -27,31 +27,29 @@ static void forget(const struct read_case *c)
     close(fd);
 }
 
-static double run_bare(struct bench_world *world, void *arg)
+static struct bench_time run_bare(struct bench_world *world, void *arg)
 {
     struct read_case *c = arg;
-    (void)world;
     int fd = open(c->path, O_RDONLY | O_CLOEXEC);
     bench_require(fd >= 0, c->path);
     if (c->is_cold)
         forget(c);
-    double from = bench_now_s();
+    struct bench_time from = bench_time_now(world);
     for (int64_t pos = 0; pos < c->bytes; pos += READ_BYTES)
         bench_sink_file(c->sink, fd, pos, stele_min_i64(READ_BYTES, c->bytes - pos));
     bench_sink_wait(c->sink);
-    double seconds = bench_now_s() - from;
+    struct bench_time time = bench_time_since(world, from);
     close(fd);
-    return seconds;
+    return time;
 }
 
 /* A reader goes on at the first batch that it did not get whole, so a slice's last, cut batch is sent twice. */
-static double run_ours(struct bench_world *world, void *arg)
+static struct bench_time run_ours(struct bench_world *world, void *arg)
 {
     struct read_case *c = arg;
-    (void)world;
     if (c->is_cold)
         forget(c);
-    double from = bench_now_s();
+    struct bench_time from = bench_time_now(world);
     for (int64_t offset = 0, end = stele_log_end_offset(c->log); offset < end;) {
         struct stele_read read = {.offset = offset, .bound = end, .max_bytes = READ_BYTES, .min_one = true};
         struct stele_slice slice;
@@ -64,7 +62,7 @@ static double run_ours(struct bench_world *world, void *arg)
         stele_slice_release(&slice);
     }
     bench_sink_wait(c->sink);
-    return bench_now_s() - from;
+    return bench_time_since(world, from);
 }
 
 static void compare_reads(struct bench_world *world)

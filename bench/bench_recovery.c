@@ -36,38 +36,38 @@ static enum stele_err timed_sync_dir(struct stele_vfs *vfs, const char *path)
     return err;
 }
 
-static double run_bare(struct bench_world *world, void *arg)
+static struct bench_time run_bare(struct bench_world *world, void *arg)
 {
     struct recovery_case *c = arg;
     uint8_t *buffer = malloc(STELE_SCAN_BUFFER_BYTES);
     uint32_t crc = 0;
     ssize_t count;
-    (void)world;
     bench_require(buffer != NULL, "a buffer");
-    double from = bench_now_s();
+    struct bench_time from = bench_time_now(world);
     int fd = open(c->path, O_RDONLY | O_CLOEXEC);
     bench_require(fd >= 0, c->path);
     for (int64_t pos = 0; (count = pread(fd, buffer, STELE_SCAN_BUFFER_BYTES, pos)) > 0; pos += count)
         crc = stele_crc32c(crc, buffer, (size_t)count);
     close(fd);
-    double seconds = bench_now_s() - from;
+    struct bench_time time = bench_time_since(world, from);
     bench_require(count == 0 && crc != 0, "read");
     free(buffer);
-    return seconds;
+    return time;
 }
 
-static double run_ours(struct bench_world *world, void *arg)
+static struct bench_time run_ours(struct bench_world *world, void *arg)
 {
     struct recovery_case *c = arg;
     struct stele_log_config config;
     stele_log_config_default(&config);
     sync_s = 0;
-    double from = bench_now_s();
+    struct bench_time from = bench_time_now(world);
     struct stele_log *log = bench_log_open(world, 0, &config, false);
-    double seconds = bench_now_s() - from - sync_s;
+    struct bench_time time = bench_time_since(world, from);
+    time.wall_s -= sync_s;
     bench_require(stele_log_bytes(log) == c->bytes, "the log is whole");
     stele_log_free(log);
-    return seconds;
+    return time;
 }
 
 int main(int argc, char **argv)

@@ -8,8 +8,8 @@
 #include "host/vfs_posix.h"
 #include "storage/validate.h"
 
-#include <dirent.h>
 #include <errno.h>
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +50,21 @@ double bench_now_s(void)
 double bench_cpu_s(void)
 {
     return clock_s(CLOCK_THREAD_CPUTIME_ID);
+}
+
+struct bench_time bench_time_now(const struct bench_world *world)
+{
+    struct bench_time now = {.wall_s = bench_now_s(), .cpu_s = clock_s(CLOCK_PROCESS_CPUTIME_ID)};
+    clockid_t clock;
+    if (world->child > 0 && clock_getcpuclockid(world->child, &clock) == 0)
+        now.cpu_s += clock_s(clock);
+    return now;
+}
+
+struct bench_time bench_time_since(const struct bench_world *world, struct bench_time from)
+{
+    struct bench_time now = bench_time_now(world);
+    return (struct bench_time){.wall_s = now.wall_s - from.wall_s, .cpu_s = now.cpu_s - from.cpu_s};
 }
 
 static int compare_doubles(const void *a, const void *b)
@@ -116,19 +131,17 @@ void bench_open(struct bench_world *world, int argc, char **argv)
     bench_require(world->cache != NULL, "a file cache");
 }
 
+static int remove_one(const char *path, const struct stat *stat, int kind, struct FTW *ftw)
+{
+    (void)stat;
+    (void)kind;
+    (void)ftw;
+    return remove(path);
+}
+
 static void remove_dir(const char *dir)
 {
-    DIR *names = opendir(dir);
-    for (struct dirent *name; names != NULL && (name = readdir(names)) != NULL;) {
-        char path[512];
-        if (strcmp(name->d_name, ".") == 0 || strcmp(name->d_name, "..") == 0)
-            continue;
-        (void)snprintf(path, sizeof(path), "%s/%s", dir, name->d_name);
-        (void)unlink(path);
-    }
-    if (names != NULL)
-        closedir(names);
-    (void)rmdir(dir);
+    (void)nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
 void bench_close(struct bench_world *world)
@@ -142,33 +155,33 @@ void bench_close(struct bench_world *world)
     remove_dir(world->dir);
 }
 
-static double mb_per_s(double bytes, double seconds)
-{
-    return bytes / 1e6 / seconds;
-}
-
 void bench_title(const char *title)
 {
-    printf("\n%-52s %10s %10s %6s %13s %5s\n", title, "bare MB/s", "ours MB/s", "ratio", "quartiles", "goal");
+    printf("\n%-52s %9s %9s %6s %14s %6s %6s\n", title, "bare MB/s", "ours MB/s", "ratio", "quartiles", "cpu", "goal");
 }
 
-void bench_compare(struct bench_world *world, struct bench_row *row, bench_run bare, bench_run ours, void *arg)
+void bench_compare(struct bench_world *world, const struct bench_row *row, bench_run bare, bench_run ours, void *arg)
 {
-    double ratios[BENCH_ROUNDS_MAX];
-    for (int i = 0; i < world->rounds; i++) {
+    double bare_s[BENCH_ROUNDS_MAX], ours_s[BENCH_ROUNDS_MAX], ratios[BENCH_ROUNDS_MAX], cpus[BENCH_ROUNDS_MAX];
+    int count = world->rounds;
+    for (int i = 0; i < count; i++) {
+        struct bench_time our_time = {0}, bare_time;
         if (i % 2 == 1)
-            row->ours_s[i] = ours(world, arg);
-        row->bare_s[i] = bare(world, arg);
+            our_time = ours(world, arg);
+        bare_time = bare(world, arg);
         if (i % 2 == 0)
-            row->ours_s[i] = ours(world, arg);
-        ratios[i] = row->bare_s[i] / row->ours_s[i];
+            our_time = ours(world, arg);
+        bare_s[i] = bare_time.wall_s;
+        ours_s[i] = our_time.wall_s;
+        ratios[i] = bare_time.wall_s / our_time.wall_s;
+        cpus[i] = bare_time.cpu_s / our_time.cpu_s;
     }
-    printf("%-52s %10.0f %10.0f %6.2f   %.2f .. %.2f", row->name,
-           mb_per_s(row->bytes, bench_median(row->bare_s, world->rounds)),
-           mb_per_s(row->bytes, bench_median(row->ours_s, world->rounds)), bench_median(ratios, world->rounds),
-           quantile(ratios, world->rounds, 1), quantile(ratios, world->rounds, 3));
-    if (row->goal > 0)
-        printf("  %.2f%s", row->goal, bench_median(ratios, world->rounds) >= row->goal ? "" : " MISSED");
+    double ratio = bench_median(ratios, count);
+    printf("%-52s %9.0f %9.0f %6.2f   %4.2f .. %4.2f %6.2f", row->name, row->bytes / 1e6 / bench_median(bare_s, count),
+           row->bytes / 1e6 / bench_median(ours_s, count), ratio, quantile(ratios, count, 1),
+           quantile(ratios, count, 3), bench_median(cpus, count));
+    if (row->goal > 0 && !world->is_quick)
+        printf("   %.2f%s", row->goal, ratio >= row->goal ? "" : " MISSED");
     printf("\n");
     fflush(stdout);
 }
@@ -278,6 +291,13 @@ void bench_log_fill(struct bench_world *world, struct bench_fill *fill)
     stele_buf_unref(batch);
     bench_check(stele_log_close(log), "a close");
     stele_log_free(log);
+}
+
+void bench_remove(const struct bench_world *world, const char *name)
+{
+    char dir[512];
+    bench_path(world, name, dir);
+    remove_dir(dir);
 }
 
 void bench_log_remove(struct bench_world *world, int number)

@@ -9,6 +9,8 @@
 #include "storage/file_cache.h"
 #include "storage/log.h"
 
+#include <sys/types.h>
+
 enum { BENCH_ROUNDS_MAX = 64, BENCH_BATCH_BYTES = 65536 };
 
 struct bench_world {
@@ -22,6 +24,7 @@ struct bench_world {
     bool is_quick; /* tiny sizes: a test that the program runs */
     int rounds;    /* of every row */
     char *input;   /* --input FILE; NULL without */
+    pid_t child;   /* a process whose CPU time counts too; 0 none */
 };
 
 /** Options: --quick, --rounds N, --dir DIR (the scratch directory is made there; default: here), --input FILE. */
@@ -33,25 +36,30 @@ int64_t bench_size(const struct bench_world *world, int64_t full, int64_t quick)
 double bench_now_s(void);
 /** CPU seconds of this thread. */
 double bench_cpu_s(void);
+
+/** What a piece of work took: seconds by the clock, and CPU seconds of all threads and of the child. */
+struct bench_time {
+    double wall_s, cpu_s;
+};
+struct bench_time bench_time_now(const struct bench_world *world);
+struct bench_time bench_time_since(const struct bench_world *world, struct bench_time from);
 double bench_median(const double *values, int count);
 /** Ends the program when err is not OK. */
 void bench_check(enum stele_err err, const char *what);
 /** Ends the program, with errno's text, when `ok` is false. */
 void bench_require(bool ok, const char *what);
 
-/** One row: seconds of the bare loop and of ours, round by round. */
 struct bench_row {
     const char *name;
     double bytes; /* moved in a round by each */
     double goal;  /* least ratio; 0: none */
-    double bare_s[BENCH_ROUNDS_MAX], ours_s[BENCH_ROUNDS_MAX];
 };
 
-/** A way to do the work once; it returns the seconds that count. */
-typedef double (*bench_run)(struct bench_world *world, void *arg);
+/** A way to do the work once; it returns the time that counts. */
+typedef struct bench_time (*bench_run)(struct bench_world *world, void *arg);
 /** Runs both `world->rounds` times, in turns, each first in every second round, and prints the row: both in MB/s, the
- * median of the rounds' ratios and their quartiles. */
-void bench_compare(struct bench_world *world, struct bench_row *row, bench_run bare, bench_run ours, void *arg);
+ * median of the rounds' ratios of time and their quartiles, and the median ratio of CPU time. */
+void bench_compare(struct bench_world *world, const struct bench_row *row, bench_run bare, bench_run ours, void *arg);
 void bench_title(const char *title);
 
 /** A fresh batch of about `batch_bytes` with values of `value_bytes`, of text that compresses as text does. */
@@ -75,6 +83,8 @@ struct bench_fill {
 void bench_log_fill(struct bench_world *world, struct bench_fill *fill);
 /** Removes the directory of log `number`. */
 void bench_log_remove(struct bench_world *world, int number);
+/** Removes a directory below the scratch directory with all that is in it. */
+void bench_remove(const struct bench_world *world, const char *name);
 void bench_path(const struct bench_world *world, const char *name, char out_path[512]);
 
 #endif
