@@ -1,10 +1,12 @@
 # Thin: the real build is CMake's. `make demo` and `make test` install what is missing on a Debian machine.
-.PHONY: help demo test build install bench format clean
+.PHONY: help demo test test-long build install bench format clean
 
 help:
 	@echo "make demo       build, load a real file into a topic, kill the node in the middle, read it back, compare"
 	@echo "make test       every check that fits into 20 minutes"
+	@echo "make test-long  what takes hours: fuzzers, crashes, seeds, valgrind"
 	@echo "make build      release programs at build/bin/steled, build/bin/stele and build/bin/stele-sim"
+	@echo "make install    programs, library, header, manual pages and completion under PREFIX (/usr/local)"
 	@echo "make bench      measurements"
 
 build:
@@ -25,6 +27,10 @@ demo: build
 test:
 	@tools/deps.sh test
 	@tools/test.sh
+
+test-long:
+	@tools/deps.sh long
+	@tools/test-long.sh
 
 bench: build
 	@bench/run.sh

@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# What does not fit into `make test`: the tests labelled long, every fuzzer for ten minutes, ten times the crashes and seeds,
+# the unit tests under valgrind. About two hours on 2 cores; STELE_LONG_PERCENT=1 takes a hundredth of all
+# that can be shortened. Inputs that fuzzers find lie in build/fuzz/corpus and stay.
+. "$(dirname "${BASH_SOURCE[0]}")/checks.sh"
+percent=${STELE_LONG_PERCENT:-100}
+
+# fuzzer PROGRAM: the build's own corpus first, then the committed seeds as ctest gives them.
+fuzz() {
+    local seconds=$((600 * percent / 100)) name
+    build fuzz || return 1
+    ctest --test-dir build/fuzz -L fuzz --show-only=json-v1 | python3 -c '
+import json, sys
+for test in json.load(sys.stdin)["tests"]:
+    program, *rest = test["command"]
+    dirs = [word for word in rest if not word.startswith("-")]
+    print("\t".join([test["name"], program] + dirs))' >"$work/fuzzers" || return 1
+    export seconds work
+    xargs -d '\n' -P "$jobs" -n 1 bash -c '
+        IFS=$'"'\\t'"' read -r -a words <<<"$0"
+        ASAN_OPTIONS=detect_leaks=1 "${words[1]}" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 \
+            -artifact_prefix=build/fuzz/ "${words[@]:2}" >"$work/${words[0]}" 2>&1 && exit 0
+        echo "${words[0]}:"; tail -n 30 "$work/${words[0]}"; exit 1' <"$work/fuzzers"
+}
+
+# Ten stretches of seeds that `make test` does not reach, about 100,000 crashes each.
+crashes() {
+    seq 1 10 | xargs -P "$jobs" -I N sh -c "build/dev/bin/sim_log_crash --seed N0000 --runs $((1900 * percent / 100)) | tail -n 3"
+}
+
+seeds() { build/dev/bin/stele-sim --seed 1000000 --seeds $((20000 * percent / 100)); }
+
+valgrind_units() {
+    ctest --test-dir build/dev -L unit --show-only=json-v1 | python3 -c '
+import json, os, sys
+for test in json.load(sys.stdin)["tests"]:
+    if os.path.basename(test["command"][0]) == test["name"]:
+        print("\t".join(test["command"]))' >"$work/units" || return 1
+    export work
+    xargs -d '\n' -P "$jobs" -n 1 bash -c '
+        IFS=$'"'\\t'"' read -r -a words <<<"$0"
+        name=$(basename "${words[0]}")
+        valgrind -q --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite "${words[@]}" >"$work/$name" 2>&1 && exit 0
+        echo "$name:"; tail -n 30 "$work/$name"; exit 1' <"$work/units"
+}
+
+check dev-build build dev
+check long ctest --preset dev -L long -FS none --output-on-failure
+check crashes crashes
+check seeds seeds
+check valgrind valgrind_units
+check fuzz fuzz
+
+summary
