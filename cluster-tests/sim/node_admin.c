@@ -104,6 +104,16 @@ static void grow_topic(struct run_client *self, int number)
 
 /* Records */
 
+/* From life `first` of the topic on. */
+static void ask_deletion(struct run_topic *topic, int first, int32_t partition, int64_t offset)
+{
+    for (int i = first; i < topic->life_count; i++) {
+        struct run_partition *it = &topic->lives[i]->partitions[partition];
+        it->all_asked += offset == STELE_OFFSET_LATEST;
+        it->start_asked = stele_max_i64(it->start_asked, offset);
+    }
+}
+
 static void delete_records(struct run_client *self, int number)
 {
     struct run *run = self->run;
@@ -115,16 +125,14 @@ static void delete_records(struct run_client *self, int number)
     bool is_all = run_chance(self, 1, 8);
     int64_t wanted = is_all ? STELE_OFFSET_LATEST : run_range(self, 0, last->written_end), start = -1;
     /* Whichever topic the name means when it comes. */
-    for (int i = 0; i < topic->life_count; i++) {
-        struct run_partition *it = &topic->lives[i]->partitions[partition];
-        it->start_asked = stele_max_i64(it->start_asked, is_all ? INT64_MAX : wanted);
-    }
+    ask_deletion(topic, 0, partition, wanted);
     int lives = topic->life_count;
+    int64_t sent = self->sent[STELE_API_DELETE_RECORDS];
     struct stele_result result = stele_records_delete(self->sim.client, topic->name, partition, wanted, &start);
-    for (int i = lives; i < topic->life_count; i++) {
-        struct run_partition *it = &topic->lives[i]->partitions[partition];
-        it->start_asked = stele_max_i64(it->start_asked, is_all ? INT64_MAX : wanted);
-    }
+    ask_deletion(topic, lives, partition, wanted);
+    bool is_over = result.code == 0 && self->sent[STELE_API_DELETE_RECORDS] == sent + 1;
+    for (int i = 0; i < topic->life_count && is_all && is_over; i++)
+        topic->lives[i]->partitions[partition].all_asked--;
     if (result.code == (int)STELE_OFFSET_OUT_OF_RANGE || !script_is_done(self, &result, "records delete"))
         return;
     run_reach(run, RUN_POINT_RECORDS_DELETED);
@@ -132,6 +140,7 @@ static void delete_records(struct run_client *self, int number)
     if (start < wanted)
         sim_world_fail(&run->world, "%s-%d begins at %lld after its records below %lld were deleted", topic->name,
                        partition, (long long)start, (long long)wanted);
+    life->partitions[partition].start_asked = stele_max_i64(life->partitions[partition].start_asked, start);
     life->partitions[partition].start = stele_max_i64(life->partitions[partition].start, start);
 }
 

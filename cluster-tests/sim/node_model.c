@@ -164,6 +164,12 @@ static int64_t tag_of(struct run *run, const struct place *place, const void *va
 
 /* Offsets */
 
+/* Below it nobody needs a record any more: a deletion is on its way. */
+static int64_t start_limit(const struct run_partition *partition)
+{
+    return partition->all_asked > 0 ? INT64_MAX : partition->start_asked;
+}
+
 static int64_t known(const struct run_partition *partition, int64_t offset)
 {
     return offset < partition->count ? partition->tags[offset] : -1;
@@ -421,7 +427,7 @@ bool model_may_start_above(const struct run *run, const struct run_life *life, i
 {
     const struct run_topic *topic = &run->topics[life->topic];
     return topic->retention_ms != INT64_MAX || topic->has_retention_bytes ||
-           (partition >= 0 && life->partitions[partition].start_asked > offset);
+           (partition >= 0 && start_limit(&life->partitions[partition]) > offset);
 }
 
 void model_earliest(struct run *run, struct run_life *life, int partition, const struct model_asked *asked,
@@ -480,7 +486,8 @@ static void scan_batch(struct scan *scan, const struct stele_scanned *batch)
     struct run *run = scan->run;
     struct stele_record_walker walker;
     struct stele_record record;
-    if (batch->header.base_offset < scan->durable_to &&
+    bool is_needed = stele_batch_last_offset(&batch->header) >= start_limit(scan->place.partition);
+    if (batch->header.base_offset < scan->durable_to && is_needed &&
         !sim_disk_is_durable(run->server.disk, scan->path, batch->pos, batch->pos + batch->bytes))
         sim_world_fail(&run->world, "%s offset %lld was promised to be synced, and %s of %s is not", scan->place.name,
                        (long long)batch->header.base_offset,
@@ -493,6 +500,26 @@ static void scan_batch(struct scan *scan, const struct stele_scanned *batch)
         sim_world_fail(&run->world, "%s offset %lld: a sound batch does not unpack: %s", scan->place.name,
                        (long long)scan->end, stele_err_text(err));
     stele_record_walker_deinit(&walker);
+}
+
+static bool is_unneeded_below(const struct scan *scan, int64_t offset)
+{
+    return model_may_start_above(scan->run, scan->place.life, scan->place.partition->number, offset - 1);
+}
+
+/* The next batch; what was below the start nobody needs, synced or not, and the log goes on behind it. */
+static enum stele_err next_batch(struct scan *scan, struct stele_scanned *out_batch)
+{
+    enum stele_err err = stele_scan_next(&scan->reader, out_batch);
+    if (err != STELE_CORRUPT || !is_unneeded_below(scan, scan->end + 1))
+        return err;
+    if (stele_scan_resync(&scan->reader, scan->end + 1) != STELE_OK)
+        return STELE_CORRUPT;
+    err = stele_scan_next(&scan->reader, out_batch);
+    if (err != STELE_OK || !is_unneeded_below(scan, out_batch->header.base_offset))
+        return STELE_CORRUPT;
+    scan->start = scan->end = out_batch->header.base_offset;
+    return STELE_OK;
 }
 
 /* One segment; a log goes on as long as they follow each other. */
@@ -509,7 +536,7 @@ static enum stele_err scan_segment(void *arg, const char *name)
     int64_t base = strtoll(name, NULL, 10);
     if (scan->end < 0)
         scan->start = scan->end = base;
-    if (base > scan->end && model_may_start_above(scan->run, scan->place.life, scan->place.partition->number, base - 1))
+    if (base > scan->end && is_unneeded_below(scan, base))
         scan->start = scan->end = base; /* nobody needs what was below the start, synced or not */
     if (base != scan->end) {            /* a hole: what is behind it is cut, or not ours to judge */
         scan->is_over = true;
@@ -523,11 +550,10 @@ static enum stele_err scan_segment(void *arg, const char *name)
     if (err == STELE_OK)
         err = stele_scan_start(&scan->reader, file, 0, bytes);
     STELE_ASSERT(err == STELE_OK);
-    while ((err = stele_scan_next(&scan->reader, &batch)) == STELE_OK)
+    while ((err = next_batch(scan, &batch)) == STELE_OK)
         scan_batch(scan, &batch);
     STELE_ASSERT(err == STELE_END || err == STELE_CORRUPT);
-    scan->is_over = err != STELE_END &&
-                    !model_may_start_above(scan->run, scan->place.life, scan->place.partition->number, scan->end);
+    scan->is_over = err != STELE_END && !is_unneeded_below(scan, scan->end + 1);
     vfs->ops->close(file);
     return STELE_OK;
 }
@@ -626,10 +652,10 @@ static void check_start(struct run *run, const struct place *place, int64_t star
     const struct run_topic *topic = &run->topics[place->life->topic];
     struct run_partition *partition = place->partition;
     int64_t wall_ms = sim_wall_ms(&run->world, run->skew_max_ms);
-    if (start > partition->start_asked && topic->retention_ms == INT64_MAX && !topic->has_retention_bytes)
+    if (start > start_limit(partition) && topic->retention_ms == INT64_MAX && !topic->has_retention_bytes)
         sim_world_fail(&run->world, "%s begins at %lld on the disk, and nobody deleted that much", place->name,
                        (long long)start);
-    for (int64_t offset = stele_max_i64(partition->start_seen, partition->start_asked);
+    for (int64_t offset = stele_max_i64(partition->start_seen, start_limit(partition));
          offset < start && !topic->has_retention_bytes; offset++) {
         int64_t tag = known(partition, offset);
         if (tag >= 0 && run->records[tag].timestamp + topic->retention_ms > wall_ms)
@@ -698,7 +724,7 @@ static void check_producers(struct run *run, const struct place *place)
             continue;
         struct run_record *record = &run->records[tag];
         int64_t before = last[record->producer].tag;
-        bool is_excused = last[record->producer].offset < partition->start_asked;
+        bool is_excused = last[record->producer].offset < start_limit(partition);
         if (record->is_once && tag <= before && !is_excused)
             sim_world_fail(&run->world, "%s offset %lld: record %lld follows record %lld of the same producer",
                            place->name, (long long)offset, (long long)tag, (long long)before);

@@ -104,6 +104,7 @@ struct run_partition {
     int64_t count, capacity;
     int64_t written_end, synced_end; /* promised to survive the process, the power */
     int64_t start, start_asked;      /* promised to be deleted below; asked at most */
+    int all_asked;                   /* deletions of all there is that may still come */
     bool has_names;                  /* synced, of its directory and first segment */
     int64_t start_seen;              /* on the disk */
     struct run_cut *cuts;
