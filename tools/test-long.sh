@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # What does not fit into `make test`: the tests labelled long, every fuzzer for ten minutes, ten times the crashes and seeds,
-# the unit tests under valgrind. About two hours on 2 cores; STELE_LONG_PERCENT=1 takes a hundredth of all
-# that can be shortened. Inputs that fuzzers find lie in build/fuzz/corpus and stay.
+# the unit tests under valgrind. About three hours on 2 cores; STELE_LONG_PERCENT=1 takes a hundredth of all that can be
+# shortened. Inputs that fuzzers find lie in build/fuzz/corpus and stay. Arguments: only these checks (long crashes seeds
+# valgrind fuzz).
+names=" $* "
 . "$(dirname "${BASH_SOURCE[0]}")/checks.sh"
 percent=${STELE_LONG_PERCENT:-100}
 
-# fuzzer PROGRAM: the build's own corpus first, then the committed seeds as ctest gives them.
-fuzz() {
-    local seconds=$((600 * percent / 100)) name
+# Each on what it found before and the committed seeds, as ctest gives them.
+run_fuzz() {
+    local seconds=$((600 * percent / 100))
     build fuzz || return 1
     ctest --test-dir build/fuzz -L fuzz --show-only=json-v1 | python3 -c '
 import json, sys
@@ -24,13 +26,13 @@ for test in json.load(sys.stdin)["tests"]:
 }
 
 # Ten stretches of seeds that `make test` does not reach, about 100,000 crashes each.
-crashes() {
-    seq 1 10 | xargs -P "$jobs" -I N sh -c "build/dev/bin/sim_log_crash --seed N0000 --runs $((1900 * percent / 100)) | tail -n 3"
+run_crashes() {
+    seq 1 10 | xargs -P "$jobs" -I N bash -o pipefail -c "build/dev/bin/sim_log_crash --seed N0000 --runs $((1900 * percent / 100)) | tail -n 3"
 }
 
-seeds() { build/dev/bin/stele-sim --seed 1000000 --seeds $((20000 * percent / 100)); }
+run_seeds() { build/dev/bin/stele-sim --seed 1000000 --seeds $((20000 * percent / 100)); }
 
-valgrind_units() {
+run_valgrind() {
     ctest --test-dir build/dev -L unit --show-only=json-v1 | python3 -c '
 import json, os, sys
 for test in json.load(sys.stdin)["tests"]:
@@ -44,11 +46,12 @@ for test in json.load(sys.stdin)["tests"]:
         echo "$name:"; tail -n 30 "$work/$name"; exit 1' <"$work/units"
 }
 
+wanted() { [ "$names" = "  " ] || [[ "$names" = *" $1 "* ]]; }
+
 check dev-build build dev
-check long ctest --preset dev -L long -FS none --output-on-failure
-check crashes crashes
-check seeds seeds
-check valgrind valgrind_units
-check fuzz fuzz
+! wanted long || check long ctest --preset dev -L long --output-on-failure
+for name in crashes seeds valgrind fuzz; do
+    ! wanted "$name" || check "$name" "run_$name"
+done
 
 summary
