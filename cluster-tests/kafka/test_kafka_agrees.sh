@@ -167,6 +167,13 @@ for topic in ["%s.%s" % (prefix, codec) for prefix in ("stopped", "died") for co
     print("latest %s %d %d" % (topic, *latest))
     print("offsets %s 0 %d %d" % (topic, offset + 1, offset + 1))
 P
+# The client's producers are idempotent: what is known of each is its last batch.
+for topic in $(printf 'clean/stopped.%s killed/died.%s ' $(for codec in $codecs; do echo "$codec $codec"; done)); do
+    for log in kafka/$topic-0/*.log; do "$bin/stele" dump "$log"; done | awk -v topic="${topic#*/}" '
+        /^baseOffset:/ {for (i = 1; i < NF; i++) value[$i] = $(i + 1); id = value["producerId:"]
+                        last[id] = value["producerEpoch:"] " " value["lastSequence:"] " " value["CreateTime:"]}
+        END {for (id in last) if (id >= 0) print "producer", topic, id, last[id], -1, -1}'
+done >>node.expected
 cat clean.expected killed.expected node.expected >expected
 "$kafka" restart 1
 step "the broker is up on our logs"
