@@ -49,7 +49,7 @@ enum stele_err stele_controller_topic_config(struct stele_controller *control, c
                                              struct stele_log_config *out_config)
 {
     struct stele_settings *settings = NULL;
-    struct stele_error error;
+    struct stele_error error = {.text = ""};
     enum stele_err err = stele_settings_overlay(control->node->settings, topic->settings.names, topic->settings.values,
                                                 topic->settings.count, &settings, &error);
     if (err != STELE_OK) {
