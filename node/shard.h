@@ -10,7 +10,7 @@
 #include "base/env.h"
 #include "base/net.h"
 #include "base/timing_wheel.h"
-#include "proto/uuid.h"
+#include "base/uuid.h"
 #include "storage/file_cache.h"
 
 struct stele_node;

@@ -6,8 +6,8 @@
 #define STELE_PROTO_API_H
 
 #include "base/err.h"
+#include "base/uuid.h"
 #include "proto/api_admin.h"
-#include "proto/uuid.h"
 
 #include <stdbool.h>
 

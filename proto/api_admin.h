@@ -4,7 +4,7 @@
 #define STELE_PROTO_API_ADMIN_H
 
 #include "base/err.h"
-#include "proto/uuid.h"
+#include "base/uuid.h"
 
 #include <stdbool.h>
 

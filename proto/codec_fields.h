@@ -14,7 +14,7 @@
 #define STELE_PROTO_CODEC_FIELDS_H
 
 #include "base/arena.h"
-#include "proto/uuid.h"
+#include "base/uuid.h"
 
 #include <protobuf-c/protobuf-c.h>
 #include <string.h>

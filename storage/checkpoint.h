@@ -4,7 +4,7 @@
 #define STELE_STORAGE_CHECKPOINT_H
 
 #include "base/env.h"
-#include "proto/uuid.h"
+#include "base/uuid.h"
 
 #define STELE_RECOVERY_POINT_FILE "recovery-point-offset-checkpoint"
 #define STELE_LOG_START_FILE "log-start-offset-checkpoint"

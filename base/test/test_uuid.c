@@ -1,5 +1,5 @@
 #include "base/test/support.h"
-#include "proto/uuid.h"
+#include "base/uuid.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* 16-byte ids (topics, clusters, directories) and their 22-character base64url text. */
-#ifndef STELE_PROTO_UUID_H
-#define STELE_PROTO_UUID_H
+#ifndef STELE_BASE_UUID_H
+#define STELE_BASE_UUID_H
 
 #include "base/err.h"
 

@@ -1,4 +1,4 @@
-#include "proto/uuid.h"
+#include "base/uuid.h"
 
 #include "base/cursor.h"
 
