@@ -60,7 +60,8 @@ int64_t stele_log_start_offset(const struct stele_log *log);
 int64_t stele_log_end_offset(const struct stele_log *log);
 int64_t stele_log_high_watermark(const struct stele_log *log);
 int64_t stele_log_last_stable_offset(const struct stele_log *log);
-/** All below it is synced: what a producer may be told. */
+/** All below it is synced, but for what lies below the log's start: what a producer may be told. It may itself lie
+ * below the start, since a deletion syncs nothing. */
 int64_t stele_log_recovery_point(const struct stele_log *log);
 /** What a checkpoint may say: the recovery point, or less. Every segment below that of this point has all its files on
  * the disk, whatever rolls meanwhile. */

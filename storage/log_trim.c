@@ -266,10 +266,7 @@ enum stele_err stele_log_set_start_offset(struct stele_log *log, int64_t offset)
         return STELE_OFFSET_OUT_OF_RANGE;
     if (offset <= log->log_start_offset)
         return STELE_OK;
-    log->log_start_offset = offset;
-    log->recovery_point = stele_max_i64(log->recovery_point, offset);
-    if (!log->is_flushing) /* its end does */
-        stele_log__raise_checkpoint_point(log);
+    log->log_start_offset = offset; /* the recovery point stays: what is deleted is not synced by that */
     stele_epoch_cache_truncate_from_start(&log->epochs, offset);
     stele_producers_on_log_start(log->producers, offset);
     int kept = 0;

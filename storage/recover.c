@@ -156,7 +156,7 @@ static enum stele_err resync_segments(const struct stele_recovery *rec, int firs
 static enum stele_err resync(struct stele_recovery *rec)
 {
     const struct stele_found_files *files = &rec->files;
-    int64_t point = stele_max_i64(rec->open->recovery_point, rec->open->log_start_offset);
+    int64_t point = rec->open->recovery_point;
     int first = files->count > 0 ? files->count - 1 : 0;
     if (!files->has_failed_sync)
         return STELE_OK;
@@ -548,8 +548,7 @@ static void settle_offsets(struct stele_recovery *rec, bool is_clean)
     log->log_start_offset = rec->start;
     log->log_end_offset = rec->end;
     log->high_watermark = stele_min_i64(stele_max_i64(wanted, rec->start), rec->end);
-    log->recovery_point =
-        is_clean ? rec->end : stele_min_i64(stele_max_i64(open->recovery_point, rec->start), rec->end);
+    log->recovery_point = is_clean ? rec->end : stele_min_i64(open->recovery_point, rec->end);
     stele_log__raise_checkpoint_point(log);
     log->has_new_names = true;
     log->last_snapshot = rec->files.snapshot_count == 0

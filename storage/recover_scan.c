@@ -208,8 +208,7 @@ static enum stele_err find_behind(struct segment_scan *scan, struct stele_scanne
     struct stele_recovery *rec = scan->rec;
     const struct stele_log *log = rec->log;
     int64_t bound = scan->at + 1 < log->segment_count ? log->segments[scan->at + 1]->base_offset : INT64_MAX;
-    /* A recovery point that is the log's start says nothing: it rose with it. */
-    if (bound <= scan->expected || stele_max_i64(scan->expected, rec->start) >= rec->open->recovery_point)
+    if (bound <= scan->expected || scan->expected >= rec->open->recovery_point)
         return STELE_END;
     /* A range that was recorded is no shorter now: what lies in it may be of an earlier life of the file. */
     const struct stele_recovery_hint *hint = hint_at(rec, scan->expected);

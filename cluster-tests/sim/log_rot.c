@@ -158,14 +158,15 @@ static bool lower_promises(struct crash_world *world, const struct hit *hit)
     const struct crash_checkpoint *checkpoint = &world->checkpoint;
     int64_t point = stele_max_i64(checkpoint->recovery_point, checkpoint->high_watermark);
     int64_t offset = stele_max_i64(hit->first, checkpoint->log_start_offset);
-    if (offset >= checkpoint->recovery_point && offset < point)
+    bool is_cut = offset >= point && hit->first >= checkpoint->recovery_point;
+    if (!is_cut && hit->first >= checkpoint->recovery_point)
         return false;
-    int64_t end = offset >= point ? hit->first : hit->above_point;
-    if (offset >= point || !hit->has_sound)
+    int64_t end = is_cut ? hit->first : hit->above_point;
+    if (is_cut || !hit->has_sound)
         world->kept_end = stele_min_i64(world->kept_end, end);
-    if (offset >= point || !hit->has_durable)
+    if (is_cut || !hit->has_durable)
         world->durable_end = stele_min_i64(world->durable_end, end);
-    world->reached[POINT_ROT_ABOVE_THE_POINT] += offset >= point;
+    world->reached[POINT_ROT_ABOVE_THE_POINT] += is_cut;
     return true;
 }
 
@@ -175,7 +176,8 @@ void crash_lower_for_rot(struct crash_world *world)
     int64_t point = stele_max_i64(checkpoint->recovery_point, checkpoint->high_watermark);
     for (int i = 0; i < world->model.count && world->had_rot; i++) {
         const struct model_batch *batch = &world->model.batches[i];
-        if (!batch->is_rotten || stele_max_i64(batch->base_offset, checkpoint->log_start_offset) < point)
+        if (!batch->is_rotten || batch->base_offset < checkpoint->recovery_point ||
+            stele_max_i64(batch->base_offset, checkpoint->log_start_offset) < point)
             continue;
         world->kept_end = stele_min_i64(world->kept_end, batch->base_offset);
         world->durable_end = stele_min_i64(world->durable_end, batch->base_offset);

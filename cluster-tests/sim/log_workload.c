@@ -270,11 +270,10 @@ static enum stele_err work_flush(struct crash_world *world)
     world->flush = NULL;
     stele_log_flush_end(world->log, flush, err);
     MODEL_CHECK(&world->model, err == STELE_OK || stele_log_is_failed(world->log), "a failed flush left the log open");
-    /* What the log's start passed meanwhile counts as synced for the log, not for us. */
-    if (err == STELE_OK)
+    if (err == STELE_OK) {
         world->durable_end = stele_max_i64(world->durable_end, world->flush_end);
-    if (err == STELE_OK)
         log_model_clear_ghosts(&world->model);
+    }
     return err;
 }
 
@@ -451,6 +450,9 @@ enum stele_err crash_work(struct crash_world *world)
     world->test.mono_us += step_ms * 1000;
     world->model.doing = works[at].name;
     enum stele_err err = works[at].run(world);
+    MODEL_CHECK(&world->model, err != STELE_OK || stele_log_recovery_point(world->log) <= world->durable_end,
+                "the recovery point %lld is above what was synced, %lld",
+                (long long)stele_log_recovery_point(world->log), (long long)world->durable_end);
     if (world->is_verbose)
         (void)printf("  %s: %s, log [%lld, %lld), recovery point %lld, durable to %lld\n", works[at].name,
                      stele_err_name(err), (long long)stele_log_start_offset(world->log),

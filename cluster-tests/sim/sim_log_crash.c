@@ -343,11 +343,8 @@ static void check_start(struct crash_world *world, const struct crash_checkpoint
     MODEL_CHECK(&world->model,
                 !before->is_clean || report->segments_scanned == 0 || world->had_damage || world->had_rot,
                 "a clean start scanned %d segments", report->segments_scanned);
-    /* Without its checkpoint the start is lower than the one that the point once passed. */
-    int64_t passed = world->had_lost_start ? world->start_max : start;
-    MODEL_CHECK(&world->model, point <= stele_max_i64(world->durable_end, passed),
-                "the recovery point %lld is above what was synced, %lld", (long long)point,
-                (long long)world->durable_end);
+    MODEL_CHECK(&world->model, point <= world->durable_end, "the recovery point %lld is above what was synced, %lld",
+                (long long)point, (long long)world->durable_end);
     world->reached[POINT_PENDING_APPEND_SURVIVED] += sound_end > world->model.end;
     log_model_adopt(&world->model, log, world->kept_end);
     check_damage(world, before);

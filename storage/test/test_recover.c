@@ -274,6 +274,89 @@ static void test_offsets_after_an_unclean_start(void **state)
     assert_int_equal(stele_log_high_watermark(w->log), 0);
 }
 
+/* A deletion syncs nothing: neither does the recovery point follow it, nor is there nothing to flush then. */
+static void test_deletion_is_no_sync(void **state)
+{
+    struct log_world *w = *state;
+    assert_ok(world_vfs(w)->ops->sync_dir(world_vfs(w), "/"));
+    world_open(w);
+    world_append(w, 10, 0);
+    stele_log_set_high_watermark(w->log, 10);
+    assert_ok(stele_log_set_start_offset(w->log, 6));
+    assert_int_equal(stele_log_recovery_point(w->log), 0);
+    assert_int_equal(stele_log_checkpoint_point(w->log), 0);
+    assert_ok(stele_log_set_start_offset(w->log, 10));
+    assert_int_equal(stele_log_recovery_point(w->log), 0);
+    w->open.log_start_offset = 6;
+    world_reopen(w, 2, 2);
+    assert_int_equal(stele_log_start_offset(w->log), 6);
+    assert_int_equal(stele_log_recovery_point(w->log), 2);
+    assert_ok(stele_log_flush(w->log));
+    assert_int_equal(stele_log_recovery_point(w->log), 10);
+    assert_true(sim_disk_is_durable(w->disk, world_file(0, ".log").text, 0, world_size(w, world_file(0, ".log"))));
+}
+
+/* What of the deleted records a loss of power takes is nobody's damage, and what was synced above them is there. */
+static void delete_and_lose_power(uint64_t seed, int64_t deleted, bool is_flushed)
+{
+    struct log_world w;
+    world_init(&w, sim_disk_new(seed));
+    assert_ok(world_vfs(&w)->ops->mkdir(world_vfs(&w), WORLD_DIR));
+    assert_ok(world_vfs(&w)->ops->sync_dir(world_vfs(&w), "/"));
+    world_open(&w);
+    world_append(&w, 30, 0);
+    stele_log_set_high_watermark(w.log, 30);
+    assert_ok(stele_log_set_start_offset(w.log, deleted));
+    if (is_flushed)
+        assert_ok(stele_log_flush(w.log));
+    world_append(&w, 5, 0);
+    stele_log_set_high_watermark(w.log, 35);
+    w.open.log_start_offset = stele_log_start_offset(w.log);
+    int64_t point = stele_log_checkpoint_point(w.log), synced = stele_log_recovery_point(w.log);
+    world_drop(&w);
+    sim_disk_crash(w.disk, SIM_DISK_ADVERSARIAL);
+    world_reopen(&w, point, stele_min_i64(35, synced));
+    assert_int_equal(stele_log_start_offset(w.log), deleted);
+    assert_int_equal(stele_log_damaged_count(w.log), 0);
+    assert_int_equal(world_history(&w, STELE_HISTORY_DAMAGE, STELE_REASON_DAMAGE), 0);
+    assert_true(stele_log_end_offset(w.log) >= (is_flushed ? 30 : deleted));
+    world_check_readable(&w, deleted, stele_log_end_offset(w.log));
+    world_deinit(&w);
+}
+
+static void test_deletion_then_a_loss_of_power(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        for (int64_t deleted = 0; deleted <= 30; deleted += 3) {
+            delete_and_lose_power(seed, deleted, false);
+            delete_and_lose_power(seed, deleted, true);
+        }
+    }
+}
+
+/* Rot in records that were deleted, below the recovery point: it takes nothing of what is alive and was not synced. */
+static void test_rot_below_the_start_takes_nothing(void **state)
+{
+    struct log_world *w = *state;
+    world_fill(w, 3);
+    world_append(w, 2, 0);
+    stele_log_set_high_watermark(w->log, 3);
+    assert_ok(stele_log_set_start_offset(w->log, 3));
+    int64_t pos = world_pos(w, 1, 0), end = stele_log_end_offset(w->log);
+    assert_int_equal(stele_log_segment_count(w->log), 1);
+    w->open.log_start_offset = 3;
+    world_drop(w);
+    world_flip(w, world_file(0, ".log"), pos + 70);
+    for (int64_t point = 3; point >= 2; point--) {
+        world_reopen(w, point, 3);
+        assert_int_equal(stele_log_start_offset(w->log), 3);
+        assert_int_equal(stele_log_end_offset(w->log), end);
+        assert_int_equal(stele_log_damaged_count(w->log), 0);
+        world_check_readable(w, 3, end);
+    }
+}
+
 /* After a clean stop nothing is scanned, and all is where it was. */
 static void test_clean_start_scans_nothing(void **state)
 {
@@ -547,6 +630,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_empty_directory_starts_at_the_log_start, world_set_up, world_tear_down),
         cmocka_unit_test_setup_teardown(test_log_below_its_start_restarts_there, world_set_up, world_tear_down),
         cmocka_unit_test_setup_teardown(test_offsets_after_an_unclean_start, world_set_up, world_tear_down),
+        cmocka_unit_test_setup_teardown(test_deletion_is_no_sync, world_set_up, world_tear_down),
+        cmocka_unit_test(test_deletion_then_a_loss_of_power),
+        cmocka_unit_test_setup_teardown(test_rot_below_the_start_takes_nothing, world_set_up, world_tear_down),
         cmocka_unit_test_setup_teardown(test_clean_start_scans_nothing, world_set_up, world_tear_down),
         cmocka_unit_test_setup_teardown(test_unclean_start_scans_from_the_recovery_point, world_set_up,
                                         world_tear_down),
