@@ -2,22 +2,18 @@
 
 bool stele_node_set_has(const struct stele_node_set *set, int32_t node_id)
 {
-    for (int32_t i = 0; i < set->count; i++) {
-        if (set->ids[i] == node_id) {
+    for (int32_t i = 0; i < set->count; i++)
+        if (set->ids[i] == node_id)
             return true;
-        }
-    }
     return false;
 }
 
 bool stele_node_set_add(struct stele_node_set *set, int32_t node_id)
 {
-    if (stele_node_set_has(set, node_id)) {
+    if (stele_node_set_has(set, node_id))
         return true;
-    }
-    if (set->count == STELE_REPLICAS_MAX) {
+    if (set->count == STELE_REPLICAS_MAX)
         return false;
-    }
     set->ids[set->count++] = node_id;
     return true;
 }
@@ -26,9 +22,8 @@ void stele_node_set_remove(struct stele_node_set *set, int32_t node_id)
 {
     int32_t kept = 0;
     for (int32_t i = 0; i < set->count; i++) {
-        if (set->ids[i] != node_id) {
+        if (set->ids[i] != node_id)
             set->ids[kept++] = set->ids[i];
-        }
     }
     set->count = kept;
 }
@@ -36,9 +31,8 @@ void stele_node_set_remove(struct stele_node_set *set, int32_t node_id)
 bool stele_node_set_is_subset(const struct stele_node_set *part, const struct stele_node_set *whole)
 {
     for (int32_t i = 0; i < part->count; i++) {
-        if (!stele_node_set_has(whole, part->ids[i])) {
+        if (!stele_node_set_has(whole, part->ids[i]))
             return false;
-        }
     }
     return true;
 }
