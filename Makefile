@@ -1,5 +1,5 @@
 # Thin: the real build is CMake's. `make demo` and `make test` install what is missing on a Debian machine.
-.PHONY: help demo test test-long build install bench format clean
+.PHONY: help demo test test-long build install bench bench-vs-kafka format clean
 
 help:
 	@echo "make demo       build, load a real file into a topic, kill the node in the middle, read it back, compare"
@@ -8,6 +8,7 @@ help:
 	@echo "make build      release programs at build/bin/steled, build/bin/stele and build/bin/stele-sim"
 	@echo "make install    programs, library, header, manual pages and completion under PREFIX (/usr/local)"
 	@echo "make bench      measurements"
+	@echo "make bench-vs-kafka   one node beside a node of Kafka"
 
 build:
 	@tools/deps.sh build
@@ -34,6 +35,9 @@ test-long:
 
 bench: build
 	@bench/run.sh
+
+bench-vs-kafka: build
+	@bench/vs-kafka.sh
 
 format:
 	@git ls-files '*.c' '*.h' | xargs clang-format -i
