@@ -2,6 +2,7 @@
 #ifndef STELE_CLIENT_CLIENT_INTERNAL_H
 #define STELE_CLIENT_CLIENT_INTERNAL_H
 
+#include "base/address.h"
 #include "base/env.h"
 #include "base/list.h"
 #include "base/net.h"
@@ -57,8 +58,6 @@ struct stele_backoff {
     int32_t attempts;
     int64_t at_ms;
 };
-
-enum { STELE_ADDRESS_BYTES = 280 };
 
 struct stele_link {
     struct stele_client *client;

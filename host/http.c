@@ -23,7 +23,7 @@ struct stele_http {
     struct stele_tcp *tcp;
     struct event *sweep; /* closes who is late; armed while there are connections */
     struct stele_list conns, questions;
-    _Atomic int64_t open_count;
+    struct stele_conn_limits *limits;
 };
 
 struct http_conn {
@@ -258,12 +258,12 @@ enum stele_err stele_http_new(const struct stele_http_options *options, struct s
     stele_list_init(&http->questions);
     http->tcp = stele_tcp_new(options->loop);
     http->sweep = evtimer_new(stele_loop_base(options->loop), sweep, http);
-    struct stele_tcp_accept accept = {.fd = options->fd,
-                                      .accepted = accepted,
-                                      .arg = http,
-                                      .open_count = &http->open_count,
-                                      .open_max = CONNECTIONS_MAX};
-    enum stele_err err = http->tcp == NULL || http->sweep == NULL ? STELE_NO_MEMORY : stele_tcp_listen(options->fd);
+    http->limits = stele_conn_limits_new(options->mem);
+    struct stele_tcp_accept accept = {.fd = options->fd, .accepted = accepted, .arg = http, .limits = http->limits};
+    bool is_whole = http->tcp != NULL && http->sweep != NULL && http->limits != NULL;
+    enum stele_err err = is_whole ? stele_tcp_listen(options->fd) : STELE_NO_MEMORY;
+    if (err == STELE_OK)
+        stele_conn_limits_set_max(http->limits, CONNECTIONS_MAX);
     if (err == STELE_OK)
         err = stele_tcp_serve(http->tcp, &accept);
     if (err != STELE_OK) {
@@ -283,6 +283,7 @@ void stele_http_free(struct stele_http *http)
         conn_free(STELE_CONTAINER_OF(http->conns.next, struct http_conn, link));
     while (!stele_list_is_empty(&http->questions))
         question_free(STELE_CONTAINER_OF(http->questions.next, struct question, link));
+    stele_conn_limits_free(http->limits);
     if (http->sweep != NULL)
         event_free(http->sweep);
     stele_mem_free(http->mem, http);

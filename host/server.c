@@ -5,6 +5,7 @@
 #include "host/server.h"
 
 #include "base/check.h"
+#include "host/conn_limits.h"
 #include "host/http.h"
 #include "host/jobs.h"
 #include "host/log_sink.h"
@@ -24,11 +25,18 @@
 
 enum { DRAIN_MS = 2000, DRAIN_STEP_MS = 20, DATA_SHARDS_MAX = 64 };
 
+/* Where connections of a shard come in by one listener. */
+struct door {
+    struct shard_thread *shard;
+    int listener;
+};
+
 struct shard_thread {
     struct server *server;
     int index;
     struct stele_loop *loop;
     struct stele_tcp *tcp; /* of a data shard */
+    struct door doors[STELE_LISTENERS_MAX];
     pthread_t thread;
     bool is_running;
     struct stele_task serve_task, unserve_task;
@@ -46,10 +54,9 @@ struct server {
     struct event *signals[2];
     struct stele_http *http; /* NULL: there is no http.listener */
     int http_fd;
-    char address[300];
-    int fd;
-    int32_t port;
-    _Atomic int64_t open_count;
+    struct stele_listeners listeners;
+    int fds[STELE_LISTENERS_MAX]; /* -1: not bound */
+    struct stele_conn_limits *limits;
     bool is_serving, is_stopping;
     int exit_code;
 };
@@ -76,21 +83,46 @@ static void shard_tick(void *arg)
 static enum stele_err shard_accepted(void *arg, struct stele_conn *conn, const struct stele_conn_handler **out_handler,
                                      void **out_arg)
 {
-    struct shard_thread *shard = arg;
-    return stele_node_accept(shard->server->node, shard->index, conn, out_handler, out_arg);
+    const struct door *door = arg;
+    const struct shard_thread *shard = door->shard;
+    return stele_node_accept(shard->server->node, shard->index, door->listener, conn, out_handler, out_arg);
+}
+
+static void shard_refused(void *arg, const char *peer, enum stele_conn_refusal why)
+{
+    struct shard_thread *shard = ((const struct door *)arg)->shard;
+    struct stele_env *env = stele_loop_env(shard->loop);
+    const char *text = "memory ran out";
+    int64_t untold = 0;
+    if (why == STELE_CONN_OVER_MAX) {
+        STELE_METRIC_ADD(env->metrics, connections_over_max, 1);
+        text = "max.connections is reached";
+    } else if (why == STELE_CONN_OVER_MAX_PER_IP) {
+        STELE_METRIC_ADD(env->metrics, connections_over_max_per_ip, 1);
+        text = "its address has max.connections.per.ip";
+    } else {
+        STELE_METRIC_ADD(env->metrics, connections_refused, 1);
+    }
+    if (stele_conn_limits_may_tell(shard->server->limits, why, stele_env_mono_ms(env), &untold))
+        stele_trace(env, STELE_TRACE_CONN_LIMIT, peer, text, untold, 0, 0);
 }
 
 static void serve_run(struct stele_task *task)
 {
     struct shard_thread *shard = STELE_CONTAINER_OF(task, struct shard_thread, serve_task);
     struct server *server = shard->server;
-    struct stele_tcp_accept accept = {.fd = server->fd,
-                                      .accepted = shard_accepted,
-                                      .arg = shard,
-                                      .open_count = &server->open_count,
-                                      .open_max = stele_settings_int(server->options->settings, "max.connections")};
-    if (stele_tcp_serve(shard->tcp, &accept) != STELE_OK)
-        say(server, STELE_LEVEL_ERROR, "a shard cannot accept connections");
+    for (int i = 0; i < server->listeners.count; i++) {
+        shard->doors[i] = (struct door){.shard = shard, .listener = i};
+        struct stele_tcp_accept accept = {.fd = server->fds[i],
+                                          .accepted = shard_accepted,
+                                          .refused = shard_refused,
+                                          .arg = &shard->doors[i],
+                                          .limits = server->limits,
+                                          .may_pass =
+                                              server->listeners.count > 1 && server->listeners.items[i].is_peer};
+        if (stele_tcp_serve(shard->tcp, &accept) != STELE_OK)
+            say(server, STELE_LEVEL_ERROR, "a shard cannot accept connections");
+    }
 }
 
 static void unserve_run(struct stele_task *task)
@@ -110,6 +142,19 @@ static void *shard_main(void *arg)
 
 /* The node's calls. */
 
+/* HOST:PORT of the first listener, then NAME://HOST:PORT of the others. */
+static void name_served(const struct server *server, char *out_text, size_t bytes)
+{
+    size_t at = 0;
+    for (int i = 0; i < server->listeners.count && at < bytes; i++) {
+        const struct stele_listener *listener = &server->listeners.items[i];
+        char address[STELE_ADDRESS_BYTES];
+        stele_address_join(listener->host[0] != 0 ? listener->host : "0.0.0.0", listener->port, address);
+        at += (size_t)(i == 0 ? snprintf(out_text, bytes, "%s", address)
+                              : snprintf(out_text + at, bytes - at, " %s://%s", listener->name, address));
+    }
+}
+
 static void node_ready(void *arg, enum stele_err err, const struct stele_error *error)
 {
     struct server *server = arg;
@@ -122,8 +167,10 @@ static void node_ready(void *arg, enum stele_err err, const struct stele_error *
         stele_loop_stop(server->shards[STELE_SHARD_CONTROL].loop);
         return;
     }
-    if (stele_tcp_listen(server->fd) != STELE_OK) {
-        say(server, STELE_LEVEL_ERROR, "the socket cannot be listened on");
+    for (int i = 0; i < server->listeners.count; i++) {
+        if (stele_tcp_listen(server->fds[i]) == STELE_OK)
+            continue;
+        say(server, STELE_LEVEL_ERROR, "a socket cannot be listened on");
         server->exit_code = STELE_EXIT_FAILED;
         stele_loop_stop(server->shards[STELE_SHARD_CONTROL].loop);
         return;
@@ -134,9 +181,11 @@ static void node_ready(void *arg, enum stele_err err, const struct stele_error *
         stele_loop_env(shard->loop)->ops->post(stele_loop_env(shard->loop), &shard->serve_task);
     }
     server->is_serving = true;
-    stele_trace(env, STELE_TRACE_NODE_STARTED, server->address, NULL,
-                stele_settings_int(server->options->settings, "node.id"), 0, 0);
-    server->options->ready(server->options->arg, server->address);
+    char text[STELE_LISTENERS_MAX * (STELE_ADDRESS_BYTES + STELE_LISTENER_NAME_BYTES + 4)];
+    name_served(server, text, sizeof(text));
+    stele_trace(env, STELE_TRACE_NODE_STARTED, text, NULL, stele_settings_int(server->options->settings, "node.id"), 0,
+                0);
+    server->options->ready(server->options->arg, text);
 }
 
 static void node_stopped(void *arg, enum stele_err err)
@@ -159,6 +208,22 @@ static void node_host_stats(void *arg, struct stele_host_stats *out_stats)
 {
     (void)arg;
     stele_process_stats(out_stats);
+}
+
+static enum stele_err node_check_settings(void *arg, const struct stele_settings *settings, struct stele_error *error)
+{
+    (void)arg;
+    return stele_conn_limits_check(settings, error);
+}
+
+static void node_settings_changed(void *arg, const struct stele_settings *settings)
+{
+    struct server *server = arg;
+    struct stele_error error = {.text = "memory ran out"};
+    if (stele_conn_limits_take(server->limits, settings, &error) != STELE_OK) {
+        say(server, STELE_LEVEL_WARN, "the limits of connections stay as they were:");
+        say(server, STELE_LEVEL_WARN, error.text);
+    }
 }
 
 static void signal_came(evutil_socket_t fd, short what, void *arg)
@@ -213,6 +278,8 @@ static bool make_node(struct server *server)
                                          .stopped = node_stopped,
                                          .fatal = node_fatal,
                                          .host_stats = node_host_stats,
+                                         .check_settings = node_check_settings,
+                                         .settings_changed = node_settings_changed,
                                          .arg = server};
     if (stele_node_new(&options, &server->node) != STELE_OK)
         return false;
@@ -281,42 +348,35 @@ static bool start_http(struct server *server)
     return true;
 }
 
-static bool is_loopback(const char *host)
+/* Binds every listener, and settles what clients are told. */
+static enum stele_err take_addresses(struct server *server)
 {
-    return strncmp(host, "127.", 4) == 0 || strcmp(host, "localhost") == 0 || strcmp(host, "::1") == 0;
-}
-
-/* Binds, and settles what clients are told. */
-static enum stele_err take_address(struct server *server, char out_host[256], int32_t *out_port)
-{
-    const char *listeners = stele_settings_text(server->options->settings, "listeners");
-    const char *advertised = stele_settings_text(server->options->settings, "advertised.listeners");
-    struct stele_error error;
-    char host[256], port[16];
-    enum stele_err err = stele_tcp_bind(listeners, &server->fd, &server->port, &error);
+    char machine[STELE_HOST_BYTES] = "localhost", address[STELE_ADDRESS_BYTES], text[STELE_ERROR_TEXT_BYTES];
+    struct stele_error error = {.text = ""};
+    enum stele_err err = stele_listeners_read(server->options->settings, &server->listeners, &error);
+    for (int i = 0; i < server->listeners.count && err == STELE_OK; i++) {
+        struct stele_listener *listener = &server->listeners.items[i];
+        stele_address_join(listener->host, listener->port, address);
+        err = stele_tcp_bind(address, &server->fds[i], &listener->port, &error);
+    }
     if (err != STELE_OK) {
         say(server, STELE_LEVEL_ERROR, error.text);
         return err;
     }
-    err = stele_tcp_address_split(listeners, host, port);
-    STELE_ASSERT(err == STELE_OK); /* bind took it */
-    (void)snprintf(server->address, sizeof(server->address), strchr(host, ':') != NULL ? "[%s]:%d" : "%s:%d", host,
-                   (int)server->port);
-    if (!is_loopback(host))
-        say(server, STELE_LEVEL_WARN, "the listener is open beyond this machine, and nothing is asked of who connects");
-    memcpy(out_host, host, sizeof(host));
-    *out_port = server->port;
-    if (advertised[0] == 0) {
-        if (strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0)
-            (void)gethostname(out_host, 255);
-        return STELE_OK;
+    (void)gethostname(machine, sizeof(machine) - 1);
+    stele_listeners_settle(&server->listeners, machine);
+    for (int i = 0; i < server->listeners.count; i++) {
+        const struct stele_listener *listener = &server->listeners.items[i];
+        if (stele_host_is_loopback(listener->host))
+            continue;
+        stele_address_join(listener->host, listener->port, address);
+        (void)snprintf(text, sizeof(text),
+                       "listener %s (%s) is open beyond this machine, and nothing is asked of who connects: whoever "
+                       "reaches it may do everything",
+                       listener->name, address);
+        say(server, STELE_LEVEL_WARN, text);
     }
-    err = stele_tcp_address_split(advertised, out_host, port);
-    if (err != STELE_OK)
-        say(server, STELE_LEVEL_ERROR, "advertised.listeners is no address: write HOST:PORT");
-    else
-        *out_port = (int32_t)strtol(port, NULL, 10);
-    return err;
+    return STELE_OK;
 }
 
 static void raise_descriptors(void)
@@ -360,25 +420,28 @@ static void tear_down(struct server *server)
     stele_mem_free(server->mem, server->envs);
     stele_mem_free(server->mem, server->nets);
     stele_mem_free(server->mem, server->shards);
-    if (server->fd >= 0)
-        close(server->fd);
+    stele_conn_limits_free(server->limits);
+    for (int i = 0; i < STELE_LISTENERS_MAX; i++) {
+        if (server->fds[i] >= 0)
+            close(server->fds[i]);
+    }
 }
 
 int stele_server_run(const struct stele_server_options *options)
 {
-    struct server server = {
-        .options = options, .mem = options->mem, .fd = -1, .http_fd = -1, .exit_code = STELE_EXIT_FAILED};
-    char host[256];
-    int32_t port = 0;
+    struct server server = {.options = options, .mem = options->mem, .http_fd = -1, .exit_code = STELE_EXIT_FAILED};
+    for (int i = 0; i < STELE_LISTENERS_MAX; i++)
+        server.fds[i] = -1;
     raise_descriptors();
-    if (take_address(&server, host, &port) != STELE_OK) {
+    if (take_addresses(&server) != STELE_OK) {
         tear_down(&server);
         return STELE_EXIT_FAILED;
     }
     server.shard_count = STELE_SHARD_DATA + data_shards(options->settings);
     server.jobs = stele_jobs_new(options->mem, (int)stele_settings_int(options->settings, "num.io.threads"));
-    if (server.jobs == NULL || !make_shards(&server) || !make_node(&server) || !make_signals(&server) ||
-        !start_threads(&server)) {
+    server.limits = stele_conn_limits_new(options->mem);
+    if (server.jobs == NULL || server.limits == NULL || !make_shards(&server) || !make_node(&server) ||
+        !make_signals(&server) || !start_threads(&server)) {
         say(&server, STELE_LEVEL_ERROR, "the node cannot start: no memory, threads or descriptors are left");
         tear_down(&server);
         return STELE_EXIT_FAILED;
@@ -387,7 +450,7 @@ int stele_server_run(const struct stele_server_options *options)
         tear_down(&server);
         return STELE_EXIT_FAILED;
     }
-    stele_node_set_advertised(server.node, host, port);
+    stele_node_set_listeners(server.node, &server.listeners);
     stele_node_start(server.node);
     stele_loop_run(server.shards[STELE_SHARD_CONTROL].loop);
     tear_down(&server);

@@ -13,8 +13,8 @@ struct stele_server_options {
     struct stele_vfs *vfs;
     struct stele_settings *settings; /* of node/settings.h */
     const struct stele_log_sink *sink;
-    /* On the calling thread: connections are served at `address`. */
-    void (*ready)(void *arg, const char *address);
+    /* On the calling thread: connections are served at `addresses`, as the ready line of steled --help has them. */
+    void (*ready)(void *arg, const char *addresses);
     void *arg;
 };
 

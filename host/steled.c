@@ -1,10 +1,11 @@
 /* steled: the arguments; host/server.c is the rest. */
+#include "host/conn_limits.h"
 #include "host/heap.h"
 #include "host/http.h"
 #include "host/log_sink.h"
 #include "host/server.h"
-#include "host/tcp.h"
 #include "host/vfs_posix.h"
+#include "node/listeners.h"
 #include "node/node.h"
 #include "node/settings.h"
 
@@ -24,7 +25,7 @@ static const struct {
 } option_rows[] = {
     {"--config FILE", "settings, a line each: KEY=VALUE (deploy/steled.conf.example lists them)"},
     {"--data DIR", "where the data lies; short for --set log.dirs=DIR"},
-    {"--listen HOST:PORT", "where to serve; port 0 takes a free one; short for --set listeners=HOST:PORT"},
+    {"--listen HOST:PORT", "where to serve; port 0 takes a free one; short for --set listeners=PLAINTEXT://HOST:PORT"},
     {"--set KEY=VALUE", "one setting; docs/settings.md lists them"},
     {"STELED_KEY=VALUE", "the same in the environment, dots as underscores: STELED_LOG_DIRS=/data"},
     {"--check", "validate the settings and exit"},
@@ -42,9 +43,10 @@ static const struct {
 };
 
 static const char beginning[] = "Serves a log. Without arguments: data in ./stele-data, clients at 127.0.0.1:7835.";
-static const char ending[] =
-    "Prints one line on standard output when it serves: ready HOST:PORT. Everything else goes to standard error.\n"
-    "SIGTERM and SIGINT stop it cleanly.";
+static const char ending[] = "Prints one line on standard output when it serves: ready HOST:PORT, and behind it "
+                             "NAME://HOST:PORT of each listener\n"
+                             "after the first. Everything else goes to standard error.\n"
+                             "SIGTERM and SIGINT stop it cleanly.";
 
 static void print_usage(void)
 {
@@ -244,23 +246,24 @@ static int parse(struct steled *steled, int argc, char **argv)
 /* What --check promises beyond the settings' own bounds. */
 static enum stele_err check_addresses(const struct steled *steled, struct stele_error *error)
 {
-    static const char *const names[] = {"listeners", "advertised.listeners", "http.listener"};
-    char host[256], port[16], address[300];
-    for (size_t i = 0; i < STELE_ARRAY_LEN(names); i++) {
-        const char *value = stele_settings_text(steled->settings, names[i]);
-        if (strcmp(names[i], "http.listener") == 0 && value[0] != 0 && stele_http_address(value, address) == STELE_OK)
-            value = address;
-        if ((value[0] != 0 || i == 0) && stele_tcp_address_split(value, host, port) != STELE_OK)
-            return stele_error_set(error, STELE_INVALID_CONFIG, "%s: '%.200s' is no address: write HOST:PORT", names[i],
-                                   value);
-    }
-    return STELE_OK;
+    const char *http = stele_settings_text(steled->settings, "http.listener");
+    char address[300], host[STELE_HOST_BYTES];
+    int32_t port = 0;
+    struct stele_listeners listeners;
+    enum stele_err err = stele_listeners_read(steled->settings, &listeners, error);
+    if (err == STELE_OK)
+        err = stele_conn_limits_check(steled->settings, error);
+    if (err == STELE_OK && http[0] != 0 &&
+        (stele_http_address(http, address) != STELE_OK || stele_address_split(address, host, &port) != STELE_OK))
+        return stele_error_set(error, STELE_INVALID_CONFIG, "http.listener: '%.200s' is no address: write HOST:PORT",
+                               http);
+    return err;
 }
 
-static void print_ready(void *arg, const char *address)
+static void print_ready(void *arg, const char *addresses)
 {
     (void)arg;
-    printf("ready %s\n", address);
+    printf("ready %s\n", addresses);
     fflush(stdout);
 }
 

@@ -54,8 +54,8 @@ static void bury(struct stele_conn *conn)
     event_del(&conn->read_event);
     event_del(&conn->write_event);
     close(conn->fd);
-    if (conn->open_count != NULL)
-        atomic_fetch_sub(conn->open_count, 1);
+    if (conn->limits != NULL)
+        stele_conn_limits_leave(conn->limits, &conn->ip);
     while (conn->count > 0)
         drop_front(conn);
     mark_dirty(conn);
@@ -392,6 +392,7 @@ struct stele_tcp *stele_tcp_new(struct stele_loop *loop)
     tcp->hook.run = run_dirty;
     stele_list_init(&tcp->conns);
     stele_list_init(&tcp->dirty);
+    stele_list_init(&tcp->acceptors);
     stele_loop_add_hook(loop, &tcp->hook);
     return tcp;
 }
@@ -401,6 +402,7 @@ void stele_tcp_free(struct stele_tcp *tcp)
     if (tcp == NULL)
         return;
     stele_tcp_unserve(tcp);
+    stele_tcp__acceptors_free(tcp);
     while (!stele_list_is_empty(&tcp->conns)) {
         struct stele_conn *conn = STELE_CONTAINER_OF(tcp->conns.next, struct stele_conn, link);
         bury(conn);

@@ -7,6 +7,8 @@
 #include <event2/event.h>
 #include <event2/event_struct.h>
 
+enum { STELE_PEER_BYTES = 96 }; /* HOST:PORT */
+
 struct stele_tcp {
     struct stele_net net;
     struct stele_loop *loop;
@@ -15,8 +17,15 @@ struct stele_tcp {
     struct stele_list conns, dirty;
     int count;
 
+    struct stele_list acceptors;
+};
+
+/* A socket that is served. */
+struct stele_acceptor {
+    struct stele_list link;
+    struct stele_tcp *tcp;
     struct stele_tcp_accept accept;
-    struct event accept_event, accept_retry;
+    struct event event, retry;
     bool is_serving;
 };
 
@@ -36,8 +45,9 @@ struct stele_conn {
     bool is_closing; /* its owner gave it up: no handler is called any more */
     bool is_dead;    /* its descriptor is closed; freed at the end of the iteration */
     bool is_dirty;
-    _Atomic int64_t *open_count; /* the count that it is part of, or NULL */
-    char peer[96];
+    struct stele_conn_limits *limits; /* in which it is counted, or NULL */
+    struct stele_conn_ip ip;
+    char peer[STELE_PEER_BYTES];
 };
 
 /** A connection on `fd`, which is its own on success. */
@@ -46,6 +56,8 @@ STELE_MUST_CHECK enum stele_err stele_tcp__conn_new(struct stele_tcp *tcp, int f
 void stele_tcp__conn_start(struct stele_conn *conn);
 /** Closes without a word to the handler. */
 void stele_tcp__conn_drop(struct stele_conn *conn);
+/** Frees what serves sockets, at the end. */
+void stele_tcp__acceptors_free(struct stele_tcp *tcp);
 /** A socket whose connection is under way. Errors: UNREACHABLE, INVALID_ARGUMENT. */
 STELE_MUST_CHECK enum stele_err stele_tcp__connect_start(const char *address, int *out_fd);
 

@@ -104,6 +104,9 @@ void stele_controller_take_settings(struct stele_controller *control)
             stele_settings_free(node->settings);
         node->settings = settings;
         node->mem->limit_bytes = stele_node_memory_budget(settings);
+        stele_node_take_limits(node);
+        if (node->options.settings_changed != NULL)
+            node->options.settings_changed(node->options.arg, settings);
         stele_log_dirs_set_reserve(control->dirs, stele_settings_int(settings, "log.dir.reserve.bytes"));
         err = tell_partitions(control);
     }

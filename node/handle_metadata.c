@@ -3,6 +3,7 @@
 #include "node/node.h"
 #include "node/node_struct.h"
 #include "node/server_call.h"
+#include "node/session.h"
 #include "node/topic_ops.h"
 
 #include <string.h>
@@ -100,7 +101,9 @@ static bool fill(struct metadata *metadata)
     struct stele_metadata_node *self = stele_arena_alloc(&call->arena, sizeof(*self));
     if (self == NULL)
         return false;
-    *self = (struct stele_metadata_node){.node_id = node->node_id, .host = node->host, .port = node->port};
+    const struct stele_listener *listener = call->session->listener;
+    *self = (struct stele_metadata_node){
+        .node_id = node->node_id, .host = listener->told_host, .port = listener->told_port};
     *response = (struct stele_metadata_response){
         .cluster_id = node->cluster_id, .controller_id = node->node_id, .nodes = self, .node_count = 1};
     return fill_topics(metadata, &node->control.mlog.image);

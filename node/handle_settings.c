@@ -346,6 +346,9 @@ static enum stele_err check_alter(const struct settings_call *settings, struct s
         stele_node_log_config(trial, &config);
         err = stele_node_check_log_config(&config, error);
     }
+    const struct stele_node_options *options = &settings->control->node->options;
+    if (err == STELE_OK && options->check_settings != NULL)
+        err = options->check_settings(options->arg, trial, error);
     stele_settings_free(trial);
     return err;
 }

@@ -16,6 +16,11 @@ static int64_t bounded_ms(const struct stele_settings *settings, const char *nam
     return stele_min_i64(stele_settings_int(settings, name), FAR_MS);
 }
 
+void stele_node_take_limits(struct stele_node *node)
+{
+    node->limits.slow_us = bounded_ms(node->settings, "slow.request.ms") * 1000;
+}
+
 static void read_limits(struct stele_node *node)
 {
     const struct stele_settings *settings = node->settings;
@@ -31,7 +36,7 @@ static void read_limits(struct stele_node *node)
                                           bounded_ms(settings, "replica.high.watermark.checkpoint.interval.ms"));
     limits->checkpoint_ms =
         stele_min_i64(limits->checkpoint_ms, bounded_ms(settings, "log.flush.start.offset.checkpoint.interval.ms"));
-    limits->slow_us = bounded_ms(settings, "slow.request.ms") * 1000;
+    stele_node_take_limits(node);
     limits->metrics_topics_max = (int)stele_settings_int(settings, "metrics.topics.max");
     limits->opening_max = (int)stele_settings_int(settings, "num.recovery.threads.per.data.dir") *
                           (node->dir_count > 0 ? node->dir_count : 1);
@@ -107,17 +112,21 @@ void stele_node_start(struct stele_node *node)
 
 void stele_node_set_advertised(struct stele_node *node, const char *host, int32_t port)
 {
-    size_t bytes = stele_min_size(strlen(host), sizeof(node->host) - 1);
-    memcpy(node->host, host, bytes);
-    node->host[bytes] = 0;
-    node->port = port;
+    stele_listeners_of_one(&node->listeners, host, port);
 }
 
-enum stele_err stele_node_accept(struct stele_node *node, int shard, struct stele_conn *conn,
+void stele_node_set_listeners(struct stele_node *node, const struct stele_listeners *listeners)
+{
+    STELE_ASSERT(listeners->count > 0);
+    node->listeners = *listeners;
+}
+
+enum stele_err stele_node_accept(struct stele_node *node, int shard, int listener, struct stele_conn *conn,
                                  const struct stele_conn_handler **out_handler, void **out_arg)
 {
     STELE_ASSERT(shard >= STELE_SHARD_DATA && shard < node->shard_count);
-    return stele_session_new(&node->shards[shard], conn, out_handler, out_arg);
+    STELE_ASSERT(listener >= 0 && listener < node->listeners.count);
+    return stele_session_new(&node->shards[shard], &node->listeners.items[listener], conn, out_handler, out_arg);
 }
 
 int64_t stele_node_deadline(struct stele_node *node, int shard)

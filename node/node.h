@@ -9,6 +9,7 @@
 #include "base/env.h"
 #include "base/net.h"
 #include "base/settings.h"
+#include "node/listeners.h"
 
 struct stele_node;
 
@@ -27,12 +28,16 @@ struct stele_node_options {
     struct stele_net **nets;         /* the same order */
     int shard_count;                 /* at least 2 */
     struct stele_settings *settings; /* of node/settings.h; borrowed */
-    /* Both are called on the control shard's loop. */
+    /* All are called on the control shard's loop. */
     void (*ready)(void *arg, enum stele_err err, const struct stele_error *error); /* OK: serving; else start failed */
     void (*stopped)(void *arg, enum stele_err err);
     /* The metadata log or a checkpoint failed: the process must end with `exit_code`. */
     void (*fatal)(void *arg, int exit_code, const struct stele_error *error);
     void (*host_stats)(void *arg, struct stele_host_stats *out_stats); /* NULL: nothing is known */
+    /* Of settings that would hold: what only the host can say of them. NULL: nothing. Errors: INVALID_CONFIG. */
+    enum stele_err (*check_settings)(void *arg, const struct stele_settings *settings, struct stele_error *error);
+    /* They hold from now on; the first time before `ready`. NULL: nobody wants to know. */
+    void (*settings_changed)(void *arg, const struct stele_settings *settings);
     void *arg;
 };
 
@@ -41,12 +46,15 @@ enum { STELE_EXIT_OK = 0, STELE_EXIT_FAILED = 1, STELE_EXIT_USAGE = 2, STELE_EXI
 
 STELE_MUST_CHECK enum stele_err stele_node_new(const struct stele_node_options *options, struct stele_node **out_node);
 void stele_node_start(struct stele_node *node);
-/** The address that clients are told: set before the first accept (HOST:0 resolves late). */
+/** What is served and told: settled, and set before the first accept (a free port is known late). */
+void stele_node_set_listeners(struct stele_node *node, const struct stele_listeners *listeners);
+/** The same with one listener that is for everybody, nodes too. */
 void stele_node_set_advertised(struct stele_node *node, const char *host, int32_t port);
 
-/** On a data shard's loop: a connection came in. *out_handler and *out_arg are for its life. CLOSED when the node
- * stops. */
-STELE_MUST_CHECK enum stele_err stele_node_accept(struct stele_node *node, int shard, struct stele_conn *conn,
+/** On a data shard's loop: a connection came in by a listener (its place in the listeners that were set).
+ * *out_handler and *out_arg are for its life. CLOSED when the node stops. */
+STELE_MUST_CHECK enum stele_err stele_node_accept(struct stele_node *node, int shard, int listener,
+                                                  struct stele_conn *conn,
                                                   const struct stele_conn_handler **out_handler, void **out_arg);
 /** On a shard's loop: monotonic ms of its next deadline (INT64_MAX none), and the call when it has come. */
 int64_t stele_node_deadline(struct stele_node *node, int shard);

@@ -6,14 +6,14 @@
 #include "node/node.h"
 #include "node/shard.h"
 
-/** Read from the settings once; constant afterwards. */
+/** Read from the settings once; constant afterwards, but for what is atomic. */
 struct stele_node_limits {
     uint32_t frame_bytes_max;
     int64_t fetch_bytes_max;
     int64_t idle_ms;
     int64_t reserve_bytes;
     int64_t retain_ms, expire_ms, checkpoint_ms;
-    int64_t slow_us; /* slow.request.ms */
+    _Atomic int64_t slow_us; /* slow.request.ms */
     int metrics_topics_max;
     int opening_max; /* partitions that one shard opens at the same time */
 };
@@ -49,11 +49,13 @@ struct stele_node {
     char **dir_paths;
     int dir_count;
     char cluster_id[64];
-    char host[256];
-    int32_t port;
+    struct stele_listeners listeners;
 
     bool is_freeing;              /* nothing is sent any more */
     struct stele_list partitions; /* all of them; the control shard's, only grows */
 };
+
+/** On the control shard: takes over those limits that may change at run time. */
+void stele_node_take_limits(struct stele_node *node);
 
 #endif

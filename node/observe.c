@@ -108,6 +108,7 @@ void stele_observe_answer(struct stele_server_call *call)
     STELE_METRIC_OBSERVE(metrics, request_reply, now_us - call->done_us);
     if (call->close_why != NULL || (!call->has_no_answer && has_error(&call->response)))
         STELE_METRIC_ADD(metrics, request_errors[slot_of(call->request.header.api)], 1);
+    shard->slowlog->threshold_us = shard->node->limits.slow_us; /* it may have changed */
     if (total_us > shard->slowlog->threshold_us)
         STELE_METRIC_ADD(metrics, slow_requests, 1);
     if (stele_slowlog_wants(shard->slowlog, total_us))

@@ -380,8 +380,8 @@ static const struct stele_conn_handler session_handler = {
     .closed = session_closed,
 };
 
-enum stele_err stele_session_new(struct stele_shard *shard, struct stele_conn *conn,
-                                 const struct stele_conn_handler **out_handler, void **out_arg)
+enum stele_err stele_session_new(struct stele_shard *shard, const struct stele_listener *listener,
+                                 struct stele_conn *conn, const struct stele_conn_handler **out_handler, void **out_arg)
 {
     if (shard->is_stopping || shard->is_closed)
         return STELE_CLOSED;
@@ -389,6 +389,7 @@ enum stele_err stele_session_new(struct stele_shard *shard, struct stele_conn *c
     if (session == NULL)
         return STELE_NO_MEMORY;
     session->shard = shard;
+    session->listener = listener;
     session->conn = conn;
     session->id = ++shard->last_session_id;
     session->refs = 1;

@@ -2,6 +2,7 @@
 #ifndef STELE_NODE_SESSION_H
 #define STELE_NODE_SESSION_H
 
+#include "node/listeners.h"
 #include "node/server_call.h"
 #include "proto/frame.h"
 
@@ -16,7 +17,9 @@ enum stele_session_pause {
 struct stele_session {
     struct stele_list link; /* in the shard's */
     struct stele_shard *shard;
-    struct stele_conn *conn; /* NULL when closed */
+    struct stele_conn *conn;               /* NULL when closed */
+    const struct stele_listener *listener; /* by which it came: what is told is that one's, and is_peer says whether
+                                              it is another node's */
     int64_t id;
     int refs; /* one of the connection, one of every call, one of every caller on the stack */
 
@@ -41,7 +44,8 @@ struct stele_session {
 };
 
 /** Errors: NO_MEMORY, CLOSED (the shard stops). */
-STELE_MUST_CHECK enum stele_err stele_session_new(struct stele_shard *shard, struct stele_conn *conn,
+STELE_MUST_CHECK enum stele_err stele_session_new(struct stele_shard *shard, const struct stele_listener *listener,
+                                                  struct stele_conn *conn,
                                                   const struct stele_conn_handler **out_handler, void **out_arg);
 /** Reads nothing any more, answers what is under way, then closes. */
 void stele_session_stop(struct stele_session *session);

@@ -50,7 +50,6 @@ enum stele_err stele_shard_init(struct stele_shard *shard, struct stele_node *no
         shard->slowlog = stele_mem_alloc(env->mem, STELE_MEM_NODE, sizeof(*shard->slowlog));
         if (shard->slowlog == NULL)
             return STELE_NO_MEMORY;
-        shard->slowlog->threshold_us = node->limits.slow_us;
     }
     return stele_timing_wheel_reserve(shard->wheel, forever_ms);
 }

@@ -9,36 +9,7 @@ import socket
 import sys
 import time
 
-HELLO, METADATA, PRODUCE = 1000, 3, 0
-
-
-def varint(value):
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def zigzag(value):
-    return varint(value << 1 if value >= 0 else (-value << 1) - 1)
-
-
-def text(field, value):
-    return varint(field << 3 | 2) + varint(len(value)) + value
-
-
-def number(field, value):
-    return varint(field << 3) + zigzag(value)
-
-
-def frame(api, correlation, body_field, body, records=b""):
-    message = number(1, api) + varint(2 << 3) + varint(1) + varint(3 << 3) + varint(correlation) + text(body_field, body)
-    return (len(message) + 4 + len(records)).to_bytes(4, "big") + len(message).to_bytes(4, "big") + message + records
-
-
-HELLO_FRAME = frame(HELLO, 1, 105, text(1, b"flood"))
+from wire import HELLO_FRAME, PRODUCE, frame, metadata_frame, number, text, varint
 
 
 class Flood:
@@ -69,7 +40,7 @@ def draw(address):
         size = random.choice([8_000_000, 50_000_000])
         return Flood(address, HELLO_FRAME + produce(size)[: random.randrange(size)], True)
     if kind == 2:  # many at a time, from one who takes nothing
-        asks = b"".join(frame(METADATA, 2 + i, 103, varint(1 << 3) + b"\1") for i in range(200))
+        asks = b"".join(metadata_frame(2 + i) for i in range(200))
         return Flood(address, HELLO_FRAME + asks, False)
     return Flood(address, HELLO_FRAME + produce(200_000) * 100, False)
 

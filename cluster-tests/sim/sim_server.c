@@ -158,7 +158,7 @@ static enum stele_err on_accept(void *arg, int index, struct stele_conn *conn,
     struct sim_server *server = arg;
     if (server->end.slot != 0)
         return STELE_CLOSED;
-    return stele_node_accept(server->node, STELE_SHARD_DATA + index, conn, out_handler, out_arg);
+    return stele_node_accept(server->node, STELE_SHARD_DATA + index, 0, conn, out_handler, out_arg);
 }
 
 /* A life */

@@ -462,6 +462,8 @@ enum stele_err node_world_begin(struct node_world *world)
                                          .stopped = on_stopped,
                                          .fatal = on_fatal,
                                          .host_stats = world->host_stats,
+                                         .check_settings = world->check_settings,
+                                         .settings_changed = world->settings_changed,
                                          .arg = world};
     assert_null(world->node);
     for (int i = 0; i < world->shard_count; i++) {
@@ -563,8 +565,8 @@ struct node_conn *node_world_connect(struct node_world *world, int shard)
     conn->shard = shard;
     conn->is_up = true;
     world->poster = shard;
-    enum stele_err err =
-        stele_node_accept(world->node, shard, (struct stele_conn *)(void *)conn, &conn->handler, &conn->arg);
+    enum stele_err err = stele_node_accept(world->node, shard, world->listener, (struct stele_conn *)(void *)conn,
+                                           &conn->handler, &conn->arg);
     world->poster = POSTER_TEST;
     if (err != STELE_OK) {
         stele_mem_free(&world->own.mem, conn);

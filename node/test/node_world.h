@@ -85,6 +85,9 @@ struct node_world {
     int64_t mono_us, wall_ms;
     int64_t traces[STELE_TRACE_KIND_COUNT];
     void (*host_stats)(void *arg, struct stele_host_stats *out_stats);
+    enum stele_err (*check_settings)(void *arg, const struct stele_settings *settings, struct stele_error *error);
+    void (*settings_changed)(void *arg, const struct stele_settings *settings);
+    int listener; /* by which the next connections come */
 
     struct stele_node *node;
     int shard_count; /* with the control shard */

@@ -227,12 +227,51 @@ static void test_flush_before_ack(void **state)
     each_seed(flush_before_ack, 80);
 }
 
+/* Who asks is told the address of the listener by which he came, whichever shard serves him. */
+static void test_listeners(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < SEEDS; seed++) {
+        struct node_world *world = node_world_new(seed, 2);
+        struct stele_listeners listeners;
+        struct stele_error error = {.text = ""};
+        node_world_set(world, "listeners", "IN://10.0.0.1:1,OUT://:2,THIRD://[::1]:0");
+        node_world_set(world, "advertised.listeners", "OUT://out.example:443");
+        node_world_start(world);
+        assert_ok(stele_listeners_read(world->settings, &listeners, &error));
+        listeners.items[2].port = 3;
+        stele_listeners_settle(&listeners, "machine");
+        stele_node_set_listeners(world->node, &listeners);
+        for (int shard = 1; shard <= 2; shard++) {
+            static const struct {
+                const char *host;
+                int32_t port;
+            } told[] = {{"10.0.0.1", 1}, {"out.example", 443}, {"::1", 3}};
+            for (int i = 0; i < 3; i++) {
+                struct stele_request request = {.header.api = STELE_API_METADATA,
+                                                .body.metadata = {.all_topics = true}};
+                struct node_answer answer;
+                world->listener = i;
+                struct node_conn *conn = node_world_greet(world, shard);
+                (void)node_conn_send(conn, &request, NULL, 0);
+                node_conn_take(conn, &answer);
+                const struct stele_metadata_response *response = &answer.response.body.metadata;
+                assert_int_equal(response->node_count, 1);
+                assert_string_equal(response->nodes[0].host, told[i].host);
+                assert_int_equal(response->nodes[0].port, told[i].port);
+            }
+        }
+        assert_ok(node_world_stop(world));
+        node_world_free(world);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_directory_down),   cmocka_unit_test(test_log_down),
         cmocka_unit_test(test_visible_at_once),  cmocka_unit_test(test_visible_under_names),
-        cmocka_unit_test(test_flush_before_ack),
+        cmocka_unit_test(test_flush_before_ack), cmocka_unit_test(test_listeners),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -265,12 +265,57 @@ static void test_memory(void **state)
     }
 }
 
+static int64_t heard_max;
+static int heard_count;
+
+static enum stele_err check_host(void *arg, const struct stele_settings *settings, struct stele_error *error)
+{
+    (void)arg;
+    if (strcmp(stele_settings_text(settings, "max.connections.per.ip.overrides"), "bad") != 0)
+        return STELE_OK;
+    return stele_error_set(error, STELE_INVALID_CONFIG, "the host says no");
+}
+
+static void hear(void *arg, const struct stele_settings *settings)
+{
+    (void)arg;
+    heard_count++;
+    heard_max = stele_settings_int(settings, "max.connections");
+}
+
+/* The host hears of what holds at the start and after every change, and may refuse a change. */
+static void test_host(void **state)
+{
+    struct node_world *world = node_world_new(4, 1);
+    struct node_answer answer;
+    (void)state;
+    world->check_settings = check_host;
+    world->settings_changed = hear;
+    heard_max = heard_count = 0;
+    node_world_set(world, "max.connections", "77");
+    node_world_start(world);
+    assert_int_equal(heard_max, 77);
+    struct node_conn *conn = node_world_greet(world, 1);
+    assert_ok(alter_one(conn, STELE_SUBJECT_CLUSTER, "", "max.connections", "78"));
+    assert_int_equal(heard_max, 78);
+    struct stele_altered_setting settings[] = {{"max.connections", "79"}, {"max.connections.per.ip.overrides", "bad"}};
+    int before = heard_count;
+    assert_int_equal(alter(conn, STELE_SUBJECT_NODE, "", settings, 2, &answer), STELE_INVALID_CONFIG);
+    assert_string_equal(answer.response.body.alter_settings.message, "the host says no");
+    assert_int_equal(heard_count, before);
+    assert_holds(conn, STELE_SUBJECT_NODE, "", "max.connections", "78", STELE_SETTING_OF_CLUSTER);
+    assert_ok(node_world_stop(world));
+    node_world_start(world);
+    assert_int_equal(heard_max, 78);
+    node_world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_precedence),   cmocka_unit_test(test_all_or_none),
         cmocka_unit_test(test_takes_effect), cmocka_unit_test(test_timers_and_counts),
-        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_memory),       cmocka_unit_test(test_host),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -112,7 +112,8 @@ static void test_garbage(void **state)
     node_world_free(world);
 }
 
-/* A produce that waits for a sync is slow, with its stage; a fetch that waits for more is not. */
+/* A produce that waits for a sync is slow, with its stage; a fetch that waits for more is not. What is slow may be said
+ * anew at run time. */
 static void test_slow_stages(void **state)
 {
     struct node_answer answer;
@@ -141,6 +142,20 @@ static void test_slow_stages(void **state)
     world->holds_jobs = true;
     node_world_run(world);
     node_world_jump(world, 300);
+    world->holds_jobs = false;
+    node_world_run(world);
+    node_world_drain(world);
+    struct stele_altered_setting later = {"slow.request.ms", "1000"};
+    struct stele_request alter = {
+        .header.api = STELE_API_ALTER_SETTINGS,
+        .body.alter_settings = {.kind = STELE_SUBJECT_NODE, .subject = "", .settings = &later, .setting_count = 1}};
+    (void)node_conn_send(conn, &alter, NULL, 0);
+    node_conn_take(conn, &answer);
+    assert_ok(answer.response.body.alter_settings.err);
+    (void)node_conn_put(conn, &topic_id, 0, &shape); /* as slow, but not by the setting that holds now */
+    world->holds_jobs = true;
+    node_world_run(world);
+    node_world_jump(world, 200);
     world->holds_jobs = false;
     node_world_run(world);
     node_world_drain(world);
