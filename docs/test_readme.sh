@@ -1,77 +1,122 @@
 #!/usr/bin/env bash
-# Every command of the README and the docs is run by some check. The tour of the README is run here, line by line in one shell, as its
-# reader would; the other commands are in the list below with the check that runs them.
+# Every command of the README and the docs is run by some check: the tour here, on what `make install` installs (deploy/test_chroot.sh takes it on
+# a new machine), the others where the table says, which is held against the files it names.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 work=$(mktemp -d)
-# The tour serves on the default port: one at a time.
-exec 9>"${TMPDIR:-/tmp}/stele-tour.lock"
-flock -w 120 9
-trap '[ ! -f "$work/pid" ] || kill -KILL "$(cat "$work/pid")" 2>/dev/null || true; rm -rf "$work"' EXIT
+trap 'rm -rf "$work"' EXIT
 die() { echo "test_readme: $*"; exit 1; }
-serves() { (exec 3<>/dev/tcp/127.0.0.1/7835) 2>/dev/null; }
 
-# run_elsewhere COMMAND: true when another check runs it.
-run_elsewhere() {
-    case $1 in
-        "make build" | "make test" | "make demo") ;; # release-build, this run, test_demo
-        "make install PREFIX="*) ;;                  # test_install
-        "make bench"* | bench/*) ;;                   # measurements are no part of the checks
-        "make test-long" | tools/test-long.sh) ;;    # takes hours
-        "steled --settings-reference") ;;            # test_settings
-        "steled --metrics-reference") ;;             # test_observe
-        tools/test.sh | tools/floors.sh*) ;;         # this run, floors
-        cluster-tests/process/test_*.sh | cluster-tests/kafka/test_*.sh | cluster-tests/golden/test_*.sh | docs/test_*.sh) [ -x "$root/$1" ] ;; # tools/test.sh runs all of these
-        "cmake --preset asan "* | "ctest --preset "*) ;; # asan, sim, fuzz
-        "build/dev/bin/sim_log_crash "* | "build/bin/stele-sim "*) ;; # seeds of what sim runs
-        "steled --help" | "stele COMMAND --help") ;;     # below
-        "stele node status" | "stele node slowlog" | "stele log explain" | "stele log stats") ;; # test_cli
-        "stele bench produce"* | "stele bench consume") ;; # test_cli
-        "stele dump" | "stele dump --verify") ;;         # the same, spoken of
-        *) return 1 ;;
-    esac
-}
+# COMMAND | FILE | what the file must hold: the command is run there.  COMMAND | - | REASON: no check runs it. '*' stands for anything.
+cat >"$work/table" <<'TABLE'
+make demo | cluster-tests/process/test_demo.sh | deploy/demo.sh
+make test | - | this is part of it
+make test-long | - | takes hours; it calls the next
+.ci/run | - | calls make test
+tools/test-long.sh | - | takes hours
+make bench | - | a measurement; the tests labelled bench run each part of it shortly
+bench/run.sh | - | what that calls
+make install PREFIX=* | cluster-tests/process/test_install.sh | make -s -C "$root" install PREFIX=
+cc produce.c $(pkg-config --cflags --libs stele) | cluster-tests/process/test_install.sh | $(pkg-config --cflags --libs stele)
+tools/test.sh | Makefile | @tools/test.sh
+tools/floors.sh* | tools/test.sh | tools/floors.sh build/release
+cluster-tests/process/test_*.sh | tools/test.sh | cluster-tests/process/test_*.sh
+cluster-tests/kafka/test_*.sh | tools/test.sh | cluster-tests/kafka/test_*.sh
+cluster-tests/golden/test_*.sh | tools/test.sh | cluster-tests/golden/test_*.sh
+docs/test_*.sh | tools/test.sh | docs/test_*.sh
+deploy/test_chroot.sh | tools/test-long.sh | deploy/test_chroot.sh
+cmake --preset asan * | tools/test.sh | check asan tests asan
+ctest --preset dev -L sim -V | tools/test.sh | ctest --preset dev -L sim -V
+ctest --preset dev -L long | tools/test-long.sh | ctest --preset dev -L long
+ctest --preset fuzz | tools/test.sh | ctest --preset fuzz
+build/dev/bin/sim_log_crash --seed N --verbose | docs/test_readme.sh | sim_log_crash" --seed 7 --verbose
+build/bin/stele-sim --seed N --verbose | docs/test_readme.sh | stele-sim" --seed 7 --verbose
+stele-sim --seed S --verbose | docs/test_readme.sh | stele-sim" --seed 7 --verbose
+build/bin/stele-sim --seed 1000000 --seeds * | docs/test_readme.sh | stele-sim" --seed 1000000 --seeds 20
+apt-cache dumpavail | deploy/demo.sh | apt-cache dumpavail
+steled --settings-reference | docs/test_settings.sh | --settings-reference
+steled --metrics-reference | docs/test_observe.sh | --metrics-reference
+steled --help | docs/test_readme.sh | steled" --help
+stele COMMAND --help | docs/test_readme.sh | stele" "$command" --help
+stele node status | cluster-tests/process/test_cli.sh | "$stele" node status
+stele node slowlog | docs/tour.sh | stele node slowlog
+stele log explain | docs/tour.sh | stele log explain
+stele log stats | docs/tour.sh | stele log stats
+stele dump* | docs/tour.sh | stele dump
+TABLE
 
-# The commands: indented lines that begin with a program, and such spans between backticks.
-programs='(make|steled?|export|printf|kill|cmake|ctest|build/[a-z/_]+|(tools|bench|docs|cluster-tests)/[a-z/_]+\.sh)'
-sed -n '/^## Five minutes/,/^## The house/p' "$root/README.md" | grep -E "^    $programs( |\$)" | sed -E 's/^    //' >"$work/tour"
-[ "$(wc -l <"$work/tour")" -ge 8 ] || die "the tour of the README is gone"
-{
-    cat "$root/README.md" "$root"/docs/*.md | grep -E "^    $programs( |\$)" | sed -E 's/^    //; s/ +#.*//'
-    cat "$root/README.md" "$root"/docs/*.md | grep -oE "\`$programs( [^\`]*)?\`" | tr -d '\`' | grep -vxE 'steled?|make|build/kafka-peer'
-} | sort -u >"$work/commands"
-sed -E 's/ +#.*//' "$work/tour" | sort -u >"$work/toured"
-while read -r command; do
-    run_elsewhere "$command" || die "no check runs '$command'"
-done < <(comm -23 "$work/commands" "$work/toured")
+# What is a command: an indented line, or words between backticks, of which the first is a program of ours, a file of the tree that can be run, or
+# a program that this machine finds when it is more than a name alone.
+python3 - "$root" "$work/table" <<'PYTHON'
+import fnmatch, glob, os, re, shutil, sys
+root, table = sys.argv[1:]
+ours = {"make", "stele", "steled", "stele-sim", "cc", "cmake", "ctest", "export", "printf", "kill", "apt-cache"}
+rows = [[part.strip() for part in line.split(" | ", 2)] for line in open(table)]
+pages = [root + "/README.md"] + sorted(glob.glob(root + "/docs/*.md"))
+bad, found, used = [], {}, set()
 
-# The tour. Its build is that of the checks before this one.
-[ -x "$root/build/bin/steled" ] || die "make build first"
-! serves || die "something else serves on 127.0.0.1:7835"
-mkdir "$work/home"
-ln -s "$root/build" "$work/home/build"
-{
-    echo "set -eo pipefail; cd '$work/home'"
-    while read -r line; do
-        [ "$line" != "make build" ] || continue
-        printf '%s\n' "$line"
-        case ${line%%#*} in
-            steled*'&'*) echo "echo \$! >'$work/pid'; until (exec 3<>/dev/tcp/127.0.0.1/7835) 2>/dev/null; do kill -0 \$!; done" ;; # nobody types as fast
-            kill*) echo "wait" ;;
-        esac
-    done <"$work/tour"
-} >"$work/script"
-unset STELE_BOOTSTRAP
-timeout 60 bash "$work/script" >"$work/said" 2>"$work/errors" 9>&- || { cat "$work/said" "$work/errors"; die "the tour failed"; }
-grep -qE '^greetings +3 ' "$work/said" || { cat "$work/said"; die "no list of topics"; }
-[ "$(grep -oE '[a-z]+ says [a-z]+' "$work/said" | grep '^fr' | paste -sd ,)" = "fr says salut,fr says bonjour" ] || { cat "$work/said"; die "not the records in their order"; }
-grep -q '^Log starting offset: 0' "$work/said" || die "no dump"
-grep -q '0 damages' "$work/said" || die "no verdict"
+def is_command(text, is_line):
+    words = text.split()
+    while words and re.fullmatch(r"[A-Z_]+=\S*", words[0]):
+        words.pop(0)
+    if not words or words[0] in ("struct",):
+        return False
+    path = os.path.join(root, words[0])
+    if "/" in words[0] and (words[0].startswith("build/") or (os.path.isfile(path) and os.access(path, os.X_OK))):
+        return is_line or words[0] != "build/kafka-peer"
+    if words[0] in ours:
+        return is_line or len(words) > 1
+    # not a row of numbers under a program's name
+    return len(words) > 1 and not words[1][0].isdigit() and re.fullmatch(r"[a-z][a-z0-9+.-]*", words[0]) and shutil.which(words[0])
+
+readme = open(pages[0], encoding="utf-8").read()
+tour = re.search(r"^## Five minutes$.*?^## The house$", readme, re.M | re.S)
+toured = re.findall(r"^    (\S.*)$", tour.group(0), re.M) if tour else []
+for page in pages:
+    name = os.path.basename(page)
+    for number, line in enumerate(open(page, encoding="utf-8"), 1):
+        texts = [(text, False) for text in re.findall(r"`([^`]+)`", line)]
+        if re.match(r"    \S", line):
+            texts.append((re.sub(r"\s+#.*", "", line.strip()), True))
+        for text, is_line in texts:
+            if is_command(text, is_line):
+                found.setdefault(text, "%s:%d" % (name, number))
+for fence in [page for page in pages if "```" in open(page, encoding="utf-8").read()]:
+    bad.append("%s has a fenced block: indent it, or look into it here" % fence)
+plain = {re.sub(r"\s+#.*", "", line) for line in toured}
+for command, place in sorted(found.items()):
+    if command in plain:
+        continue
+    rows_of = [row for row in rows if fnmatch.fnmatchcase(command, row[0].replace("[", "[[]"))]
+    if not rows_of:
+        bad.append("%s: no check runs '%s'" % (place, command))
+    used.update(row[0] for row in rows_of)
+for pattern, file, text in rows:
+    if pattern not in used:
+        bad.append("nobody speaks of '%s' any more: take its row out" % pattern)
+    if file != "-" and text not in open(os.path.join(root, file), encoding="utf-8").read().split("TABLE\n")[-1]:
+        bad.append("%s does not run '%s'" % (file, text))
+print("\n".join(bad) or "%d commands, %d lines of them in the tour, %d rows are exceptions" % (len(found), len(plain), sum(row[1] == "-" for row in rows)))
+sys.exit(bool(bad))
+PYTHON
+
+# The tour, on installed programs.
+make -s -C "$root" install PREFIX="$work/prefix" >"$work/log" 2>&1 || { cat "$work/log"; die "make install fails"; }
+mkdir -p "$work/home/build"
+ln -s "$work/prefix/bin" "$work/home/build/bin"
+exec 9>"${TMPDIR:-/tmp}/stele-tour.lock" # it serves on the default port: one at a time
+flock -w 120 9
+(cd "$work/home" && timeout 120 "$root/docs/tour.sh" "$root/README.md" "make build" 9>&-)
 
 # What it says of --help.
-"$root/build/bin/steled" --help | grep -q -- '--listen' || die "steled --help"
-for command in $("$root/build/bin/stele" --help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
-    "$root/build/bin/stele" "$command" --help | grep -q "^usage: stele $command" || die "stele $command --help"
+bin=$work/prefix/bin
+"$bin/steled" --help | grep -q -- '--listen' || die "steled --help"
+for command in $("$bin/stele" --help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p' | sort -u); do
+    "$bin/stele" "$command" --help | grep -q "^usage: stele $command" || die "stele $command --help"
 done
-"$root/build/bin/stele" topic create --help | grep -q '^usage: stele topic create' || die "stele topic create --help"
-echo "$(wc -l <"$work/commands") commands, $(wc -l <"$work/tour") of them in the tour"
+"$bin/stele" topic create --help | grep -q '^usage: stele topic create' || die "stele topic create --help"
+
+# What it says of a seed.
+"$root/build/bin/stele-sim" --seed 7 --verbose | tail -n 1 | grep -q '^reached: 1 runs' || die "stele-sim --seed"
+"$root/build/bin/stele-sim" --seed 1000000 --seeds 20 | tail -n 1 | grep -q '^reached: ' || die "stele-sim --seeds"
+[ ! -x "$root/build/dev/bin/sim_log_crash" ] || "$root/build/dev/bin/sim_log_crash" --seed 7 --verbose | grep -q '^RESTARTED_AT' || die "sim_log_crash"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what is missing on a Debian machine:  deps.sh build|test|long
-# build: what compiling and running needs. test: sanitizers, clang, and a JDK with Maven for Kafka's own tools. long: valgrind too.
+# build: what compiling and running needs. test: sanitizers, clang, and a JDK with Maven for Kafka's own tools. long: valgrind and debootstrap too.
 set -euo pipefail
 
 build=(gcc make cmake ninja-build pkg-config libevent-dev protobuf-c-compiler libprotobuf-c-dev libcmocka-dev libisal-dev
@@ -8,7 +8,7 @@ build=(gcc make cmake ninja-build pkg-config libevent-dev protobuf-c-compiler li
 test=(clang clang-format libclang-rt-14-dev binutils tar)
 
 want=("${build[@]}")
-[ "${1:-build}" != long ] || want+=(valgrind)
+[ "${1:-build}" != long ] || want+=(valgrind debootstrap)
 if [ "${1:-build}" != build ]; then
     want+=("${test[@]}")
     command -v javac >/dev/null || want+=(openjdk-17-jdk-headless)

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # What does not fit into `make test`: the tests labelled long, every fuzzer for ten minutes, ten times the crashes and seeds,
-# the unit tests under valgrind. About three hours on 2 cores; STELE_LONG_PERCENT=1 takes a hundredth of all that can be
-# shortened. Inputs that fuzzers find lie in build/fuzz/corpus and stay. Arguments: only these checks (long crashes seeds
-# valgrind fuzz).
+# the unit tests under valgrind, the README's tour on a new machine. About three hours on 2 cores; STELE_LONG_PERCENT=1 takes a hundredth of all that can be
+# shortened. Inputs that fuzzers find lie in build/fuzz/corpus and stay. Arguments: only these checks (chroot long crashes
+# seeds valgrind fuzz).
 names=" $* "
 . "$(dirname "${BASH_SOURCE[0]}")/checks.sh"
 percent=${STELE_LONG_PERCENT:-100}
@@ -48,6 +48,7 @@ for test in json.load(sys.stdin)["tests"]:
 
 wanted() { [ "$names" = "  " ] || [[ "$names" = *" $1 "* ]]; }
 
+! wanted chroot || check chroot deploy/test_chroot.sh
 check dev-build build dev
 ! wanted long || check long ctest --preset dev -L long --output-on-failure
 for name in crashes seeds valgrind fuzz; do
