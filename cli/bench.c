@@ -108,7 +108,7 @@ void stele_bench_show_progress(struct stele_progress *progress, const struct ste
     if (!stele_progress_is_due(progress))
         return;
     double seconds = (double)(stele_clock_mono_us() - since_us) / 1e6;
-    stele_progress_show("%.0f s, %lld records, %.1f MB/s, p99 %.1f ms", seconds, (long long)result->records,
+    stele_progress_show(progress, "%.0f s, %lld records, %.1f MB/s, p99 %.1f ms", seconds, (long long)result->records,
                         (double)result->bytes / 1e6 / seconds, (double)stele_latency_at(&result->latency, 0.99) / 1000);
 }
 

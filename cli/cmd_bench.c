@@ -31,6 +31,7 @@ static void delivered(void *arg, const struct stele_delivery *delivery)
     struct sending *sending = arg;
     struct stele_bench_result *result = sending->result;
     if (delivery->result.code != 0) {
+        stele_progress_wipe(&sending->progress);
         if (result->failed++ == 0)
             (void)stele_cli_fail(sending->bench->cli, STELE_CLI_FAILED, "%s", delivery->result.text);
         return;

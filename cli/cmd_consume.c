@@ -62,6 +62,7 @@ static void write_all(struct consume *consume, const char *bytes, size_t count)
         if (done < 0 && errno == EINTR)
             continue;
         if (done < 0) {
+            stele_progress_wipe(&consume->progress);
             fprintf(stderr, "stele consume: standard output: %s\n", strerror(errno));
             consume->is_broken = true;
             return;
@@ -375,8 +376,8 @@ static struct stele_result read_all(struct consume *consume)
             consume->records++;
         }
         if (consume->records % PROGRESS_RECORDS == 0 && stele_progress_is_due(&consume->progress))
-            stele_progress_show("%lld records, %s/%d at offset %lld", (long long)consume->records, consume->topic,
-                                record.partition, (long long)record.offset);
+            stele_progress_show(&consume->progress, "%lld records, %s/%d at offset %lld", (long long)consume->records,
+                                consume->topic, record.partition, (long long)record.offset);
         if (end >= 0 && record.offset + 1 >= end)
             close_partition(consume, record.partition);
     }
@@ -385,7 +386,8 @@ static struct stele_result read_all(struct consume *consume)
 
 static void say_reset(void *arg, const struct stele_reset *reset)
 {
-    (void)arg;
+    struct consume *consume = arg;
+    stele_progress_wipe(&consume->progress);
     fprintf(stderr, "stele consume: %s\n", reset->text);
 }
 
@@ -399,7 +401,7 @@ static struct stele_result open_all(struct consume *consume)
     consume->consumer = stele_consumer_new(consume->client, consume->topic, settings, &result);
     if (consume->consumer == NULL)
         return result;
-    stele_consumer_on_reset(consume->consumer, say_reset, NULL);
+    stele_consumer_on_reset(consume->consumer, say_reset, consume);
     consume->partitions = stele_consumer_partitions(consume->consumer);
     if (consume->partition >= consume->partitions) {
         result.code = 3;

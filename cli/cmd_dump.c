@@ -1,7 +1,9 @@
 /* Prints what lies in a file of a log, line for line as Kafka's kafka-dump-log does, or verifies whole directories. One
  * set of functions makes both the text and the JSON objects. */
 #include "base/utf8.h"
+#include "cli/format.h"
 #include "cli/options.h"
+#include "cli/progress.h"
 #include "host/clock.h"
 #include "host/heap.h"
 #include "host/loop.h"
@@ -29,6 +31,7 @@ struct dump {
     struct stele_vfs *vfs;
     struct stele_loop *loop;
     struct stele_env *env;
+    struct stele_progress progress;
     /* the line being made */
     cJSON *object;
     bool has_field;
@@ -395,6 +398,7 @@ static void dump_file(struct dump *dump, const char *path)
 static void print_finding(void *arg, const struct stele_finding *finding)
 {
     struct dump *dump = arg;
+    stele_progress_wipe(&dump->progress);
     if (dump->is_json) {
         line_begin(dump, "", finding->kind == STELE_FINDING_DAMAGE ? "damage" : "leftover");
         field_text(dump, "path", finding->path);
@@ -421,11 +425,24 @@ static void print_report(struct dump *dump, const char *path, const struct stele
     line_end(dump);
 }
 
+static void show_progress(void *arg, const char *path, const struct stele_verify_report *so_far)
+{
+    struct dump *dump = arg;
+    char size[STELE_FORMAT_BYTES];
+    if (!stele_progress_is_due(&dump->progress))
+        return;
+    stele_format_size(so_far->bytes, size);
+    stele_progress_show(&dump->progress, "%lld files, %s, %lld records, %lld damages; in %s", (long long)so_far->files,
+                        size, (long long)so_far->records, (long long)so_far->damages, path);
+}
+
 static void verify_path(struct dump *dump, const char *path)
 {
-    struct stele_verify_options options = {.is_compacted = dump->is_compacted, .found = print_finding, .arg = dump};
+    struct stele_verify_options options = {
+        .is_compacted = dump->is_compacted, .found = print_finding, .went_on = show_progress, .arg = dump};
     struct stele_verify_report report;
     enum stele_err err = stele_verify(dump->env, path, &options, &report);
+    stele_progress_wipe(&dump->progress);
     if (err != STELE_OK) {
         fprintf(stderr, "stele dump: %s: %s\n", path, stele_err_text(err));
         dump->status = STELE_CLI_FAILED;
@@ -453,6 +470,7 @@ static int run(const struct stele_cli *cli, void *line)
     if (dump->loop == NULL)
         return stele_cli_fail(cli, STELE_CLI_FAILED, "out of memory");
     dump->env = stele_loop_env(dump->loop);
+    stele_progress_init(&dump->progress);
     for (int i = 0; i < dump->words.count; i++) {
         if (dump->verify)
             verify_path(dump, dump->words.items[i]);

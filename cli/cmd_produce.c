@@ -41,6 +41,7 @@ static void write_report(struct produce *produce)
     while (done < produce->report_bytes) {
         ssize_t count = write(produce->report, produce->report_text + done, produce->report_bytes - done);
         if (count < 0 && errno != EINTR) {
+            stele_progress_wipe(&produce->progress);
             fprintf(stderr, "stele produce: %s: %s\n", produce->report_file, strerror(errno));
             produce->status = STELE_CLI_FAILED;
             break;
@@ -54,6 +55,7 @@ static void delivered(void *arg, const struct stele_delivery *delivery)
 {
     struct produce *produce = arg;
     if (delivery->result.code != 0) {
+        stele_progress_wipe(&produce->progress);
         if (produce->failed++ == 0)
             fprintf(stderr, "stele produce: line %llu: %s\n", (unsigned long long)delivery->tag, delivery->result.text);
         produce->status = STELE_CLI_FAILED;
@@ -81,10 +83,10 @@ static void show_progress(struct produce *produce)
         return;
     stele_format_size(produce->input_bytes, size);
     if (produce->file_bytes > 0)
-        stele_progress_show("%llu records, %s, %d %%", (unsigned long long)produce->delivered, size,
+        stele_progress_show(&produce->progress, "%llu records, %s, %d %%", (unsigned long long)produce->delivered, size,
                             (int)(produce->input_bytes * 100 / produce->file_bytes));
     else
-        stele_progress_show("%llu records, %s", (unsigned long long)produce->delivered, size);
+        stele_progress_show(&produce->progress, "%llu records, %s", (unsigned long long)produce->delivered, size);
 }
 
 /* Polls and lets the report out: a line is there as soon as the record's answer was read. */
@@ -123,6 +125,7 @@ static bool send_line(struct produce *produce, const char *line, size_t bytes)
         if (result.code == 0)
             return true;
         if (!result.is_retriable) {
+            stele_progress_wipe(&produce->progress);
             fprintf(stderr, "stele produce: line %llu: %s\n", (unsigned long long)produce->lines, result.text);
             produce->status = STELE_CLI_FAILED;
             return false;
@@ -173,6 +176,7 @@ static ssize_t read_chunk(struct produce *produce, int fd, char *at, size_t byte
         count = read(fd, at, bytes);
     } while (count < 0 && errno == EINTR);
     if (count < 0) {
+        stele_progress_wipe(&produce->progress);
         fprintf(stderr, "stele produce: %s: %s\n", produce->file == NULL ? "standard input" : produce->file,
                 strerror(errno));
         produce->status = STELE_CLI_FAILED;

@@ -17,7 +17,7 @@ struct stats {
 
 /* The same histogram of several partitions. */
 struct merged {
-    const char *name; /* the answer's */
+    char name[NAME_BYTES];
     int64_t count, sum, max;
     struct stele_bucket_description buckets[BUCKETS_MAX]; /* by up_to */
     size_t bucket_count;
@@ -57,7 +57,8 @@ static void merge(struct topic *topic, const struct stele_histogram_description 
     struct merged *merged = &topic->histograms[at];
     if (at == topic->histogram_count) {
         topic->histogram_count++;
-        *merged = (struct merged){.name = histogram->name};
+        *merged = (struct merged){.count = 0};
+        (void)snprintf(merged->name, sizeof(merged->name), "%s", histogram->name);
     }
     merged->count += histogram->count;
     merged->sum += histogram->sum;
@@ -273,48 +274,87 @@ static void view_topics(const struct stele_cli *cli, const struct stats *stats, 
 
 /* Asking */
 
-/* One topic at a time, for every batch header of it is read. */
-static int ask(const struct stele_cli *cli, struct stele_client *client, const struct stele_cli_partition *which,
-               struct stele_document *document)
+struct asking {
+    const struct stele_cli *cli;
+    struct stele_client *client;
+    struct stele_client *patient; /* for what reads every batch header: the first one has found the node by then */
+    struct stele_document *document;
+    struct stele_progress progress;
+    size_t topic_at, topic_count;
+};
+
+/* False: there is no more to tell of it, and why was said. */
+static bool is_told(struct asking *asking, const struct stele_log_description *log, int *inout_status)
+{
+    if (log->code == 0)
+        return true;
+    stele_progress_wipe(&asking->progress);
+    *inout_status =
+        stele_cli_fail(asking->cli, stele_cli_exit_of(log->code), "%s/%d: %s", log->topic, log->partition, log->text);
+    return false;
+}
+
+static int failed(struct asking *asking, const struct stele_result *result)
+{
+    stele_progress_wipe(&asking->progress);
+    return stele_cli_report(asking->cli, result);
+}
+
+static int ask_partition(struct asking *asking, struct topic *topic, int32_t partition)
 {
     struct stele_log_descriptions *logs = NULL;
+    int status = STELE_CLI_DONE;
+    struct stele_result result = stele_topic_logs(asking->patient, topic->name, partition, STELE_LOG_WITH_STATS, &logs);
+    if (result.code != 0)
+        return failed(asking, &result);
+    for (size_t i = 0; i < logs->log_count; i++) {
+        if (is_told(asking, logs->logs[i], &status))
+            take_log(topic, logs->logs[i]);
+    }
+    stele_log_descriptions_free(logs);
+    return status;
+}
+
+static int ask(struct asking *asking, const struct stele_cli_partition *which)
+{
+    struct stele_log_descriptions *logs = NULL;
+    int status = STELE_CLI_DONE;
+    struct stele_result result = stele_topic_logs(asking->client, which->topic, which->partition, 0, &logs);
+    if (result.code != 0)
+        return failed(asking, &result);
     struct topic *topic = calloc(1, sizeof(*topic));
     if (topic == NULL)
-        return stele_cli_fail(cli, STELE_CLI_FAILED, "out of memory");
-    struct stele_result result = stele_topic_logs(client, which->topic, which->partition, STELE_LOG_WITH_STATS, &logs);
-    int called = stele_cli_report(cli, &result), status = called;
-    topic->name = which->topic;
-    for (size_t i = 0; called == STELE_CLI_DONE && i < logs->log_count; i++) {
-        const struct stele_log_description *log = logs->logs[i];
-        if (log->code == 0)
-            take_log(topic, log);
-        else
-            status =
-                stele_cli_fail(cli, stele_cli_exit_of(log->code), "%s/%d: %s", log->topic, log->partition, log->text);
+        status = stele_cli_fail(asking->cli, STELE_CLI_FAILED, "out of memory");
+    for (size_t i = 0; topic != NULL && i < logs->log_count; i++) {
+        topic->name = which->topic;
+        if (stele_progress_is_due(&asking->progress))
+            stele_progress_show(&asking->progress, "topic %zu of %zu, partition %zu of %zu: %s/%d",
+                                asking->topic_at + 1, asking->topic_count, i + 1, logs->log_count, which->topic,
+                                logs->logs[i]->partition);
+        int one =
+            is_told(asking, logs->logs[i], &status) ? ask_partition(asking, topic, logs->logs[i]->partition) : status;
+        status = one != STELE_CLI_DONE ? one : status;
     }
-    if (topic->partitions > 0)
-        add_topic(document, topic, client);
+    if (topic != NULL && topic->partitions > 0)
+        add_topic(asking->document, topic, asking->client);
     stele_log_descriptions_free(logs);
     free(topic);
     return status;
 }
 
-static int ask_all(const struct stele_cli *cli, struct stele_client *client, struct stele_document *document)
+static int ask_all(struct asking *asking)
 {
     struct stele_topics *topics = NULL;
-    struct stele_progress progress;
-    struct stele_result result = stele_topic_list(client, &topics);
-    int status = stele_cli_report(cli, &result);
-    stele_progress_init(&progress);
+    struct stele_result result = stele_topic_list(asking->client, &topics);
+    int status = stele_cli_report(asking->cli, &result);
     for (size_t i = 0; result.code == 0 && i < topics->topic_count; i++) {
         struct stele_cli_partition which = {.partition = -1};
         (void)snprintf(which.topic, sizeof(which.topic), "%s", topics->topics[i]->name);
-        if (stele_progress_is_due(&progress))
-            stele_progress_show("%zu of %zu topics: %s", i, topics->topic_count, which.topic);
-        int one = ask(cli, client, &which, document);
+        asking->topic_at = i;
+        asking->topic_count = topics->topic_count;
+        int one = ask(asking, &which);
         status = one != STELE_CLI_DONE ? one : status;
     }
-    stele_progress_end(&progress);
     stele_topics_free(topics);
     return status;
 }
@@ -324,18 +364,22 @@ static int run(const struct stele_cli *cli, void *line)
     const struct stats *stats = line;
     struct stele_cli_partition which = {.partition = -1};
     struct stele_document document;
+    struct asking asking = {.cli = cli, .document = &document, .topic_count = 1};
     int status = STELE_CLI_DONE;
     if (stats->all == (stats->words.count == 1))
         return stele_cli_fail(cli, STELE_CLI_USAGE, "want TOPIC, TOPIC/PARTITION or --all");
     if (!stats->all && !stele_cli_partition(stats->words.items[0], &which))
         return stele_cli_fail(cli, STELE_CLI_USAGE, "%s: want TOPIC or TOPIC/PARTITION", stats->words.items[0]);
-    struct stele_client *client = stele_cli_client(cli, &status);
-    if (client == NULL)
-        return status;
+    asking.client = stele_cli_client(cli, &status);
+    asking.patient = asking.client == NULL ? NULL : stele_cli_client_patient(cli, &status);
     stele_document_init(&document);
     cJSON *list = stele_document_list(&document, document.root, "topics");
-    status = stats->all ? ask_all(cli, client, &document) : ask(cli, client, &which, &document);
-    stele_client_free(client);
+    stele_progress_init(&asking.progress);
+    if (asking.patient != NULL)
+        status = stats->all ? ask_all(&asking) : ask(&asking, &which);
+    stele_progress_end(&asking.progress);
+    stele_client_free(asking.patient);
+    stele_client_free(asking.client);
     if ((status == STELE_CLI_DONE || cJSON_GetArraySize(list) > 0) && !stele_document_print(&document, cli, &status))
         view_topics(cli, stats, list);
     stele_document_deinit(&document);

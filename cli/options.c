@@ -9,16 +9,25 @@
 #include <string.h>
 #include <time.h>
 
-struct stele_client *stele_cli_client(const struct stele_cli *cli, int *out_status)
+static struct stele_client *new_client(const struct stele_cli *cli, const char *timeout_ms, int *out_status)
 {
     struct stele_result result;
-    /* A person waits: less patience than the library's half minute. */
-    static const struct stele_setting settings[] = {
-        {"client.id", "stele"}, {"request.timeout.ms", "10000"}, {NULL, NULL}};
+    const struct stele_setting settings[] = {{"client.id", "stele"}, {"request.timeout.ms", timeout_ms}, {NULL, NULL}};
     struct stele_client *client = stele_client_new(cli->bootstrap, settings, &result);
     if (client == NULL)
         *out_status = stele_cli_report(cli, &result);
     return client;
+}
+
+/* A person waits: less patience than the library's half minute. */
+struct stele_client *stele_cli_client(const struct stele_cli *cli, int *out_status)
+{
+    return new_client(cli, "10000", out_status);
+}
+
+struct stele_client *stele_cli_client_patient(const struct stele_cli *cli, int *out_status)
+{
+    return new_client(cli, "900000", out_status);
 }
 
 int stele_cli_exit_of(int code)

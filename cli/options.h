@@ -8,6 +8,8 @@
 
 /** A client, or NULL with the reason on stderr and *out_status set. */
 struct stele_client *stele_cli_client(const struct stele_cli *cli, int *out_status);
+/** The same for a call that may take long: it waits for a quarter of an hour. */
+struct stele_client *stele_cli_client_patient(const struct stele_cli *cli, int *out_status);
 /** The exit code for a result's code. */
 int stele_cli_exit_of(int code);
 /** "stele COMMAND: text" on stderr; returns the exit code. Says nothing when the result is no error. */

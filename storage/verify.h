@@ -24,15 +24,17 @@ struct stele_finding {
     const char *text; /* borrowed until the call returns */
 };
 
-struct stele_verify_options {
-    bool is_compacted; /* gaps in offsets are fine everywhere */
-    void (*found)(void *arg, const struct stele_finding *finding);
-    void *arg;
-};
-
 struct stele_verify_report {
     int64_t files, bytes, batches, records, index_entries;
     int64_t damages, crash_leftovers;
+};
+
+struct stele_verify_options {
+    bool is_compacted; /* gaps in offsets are fine everywhere */
+    void (*found)(void *arg, const struct stele_finding *finding);
+    /* how far it is, after every batch: `path` is the log that is read; NULL: nobody asks */
+    void (*went_on)(void *arg, const char *path, const struct stele_verify_report *so_far);
+    void *arg;
 };
 
 /** Errors: NOT_FOUND (no such path), INVALID_ARGUMENT (a file of no kind that can be verified), IO, NO_MEMORY. Damage

@@ -244,6 +244,8 @@ static enum stele_err read_log(struct stele_verifying *v, struct reading *readin
         err = take_batch(v, reading, &scanned);
         reading->at += (size_t)scanned.bytes;
         v->sound_bytes = (int64_t)reading->at;
+        if (v->options->went_on != NULL)
+            v->options->went_on(v->options->arg, reading->path, v->report);
     }
     return err;
 }
