@@ -1,7 +1,10 @@
 /* config: settings of the node, the cluster and of topics. */
 #include "cli/document.h"
 #include "cli/options.h"
+#include "cli/rates.h"
+#include "host/clock.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 struct config {
@@ -49,8 +52,55 @@ static const char *origin_of(int origin)
     return origin >= 0 && origin < (int)STELE_ARRAY_LEN(names) ? names[origin] : "unknown";
 }
 
-static void add_setting(struct stele_document *document, cJSON *list, const struct stele_config_setting *setting)
+struct subject {
+    struct stele_client *client;
+    int kind;
+    const char *topic;
+};
+
+/* Asks what was measured of the topic or the node. False: it could not be asked, and the settings are shown without. */
+static bool measure(const struct subject *subject, struct stele_rates *out_rates)
 {
+    static const char *const names[] = {"segment.bytes", "segment.index.bytes", NULL};
+    struct stele_rates rates = {.now_ms = stele_clock_wall_ms()};
+    struct stele_node_description *node = NULL;
+    struct stele_log_descriptions *logs = NULL;
+    struct stele_config *config = NULL;
+    int64_t *const values[] = {&rates.segment_bytes, &rates.index_bytes};
+    if (subject->kind == STELE_CONFIG_CLUSTER)
+        return false;
+    if (subject->kind == STELE_CONFIG_NODE) {
+        if (stele_node_describe(subject->client, true, 0, &node).code != 0)
+            return false;
+        stele_rates_take_node(&rates, node);
+        stele_node_description_free(node);
+        *out_rates = rates;
+        return true;
+    }
+    if (stele_config_describe(subject->client, subject->kind, subject->topic, names, 0, &config).code != 0)
+        return false;
+    for (size_t i = 0; i < config->setting_count; i++) {
+        for (size_t k = 0; names[k] != NULL; k++) {
+            if (strcmp(config->settings[i]->name, names[k]) == 0 && config->settings[i]->value != NULL)
+                (void)stele_cli_number(config->settings[i]->value, 0, INT64_MAX, values[k]);
+        }
+    }
+    stele_config_free(config);
+    if (stele_topic_logs(subject->client, subject->topic, -1, STELE_LOG_WITH_SEGMENTS, &logs).code != 0)
+        return false;
+    for (size_t i = 0; i < logs->log_count; i++)
+        stele_rates_take_log(&rates, logs->logs[i]);
+    stele_log_descriptions_free(logs);
+    *out_rates = rates;
+    return true;
+}
+
+static void add_setting(struct stele_document *document, cJSON *list, const struct stele_config_setting *setting,
+                        const struct stele_rates *rates)
+{
+    char measured[STELE_RATES_TEXT_BYTES] = "";
+    bool is_measured = rates != NULL && stele_rates_warning(rates, setting->name, measured);
+    const char *warning = is_measured ? measured : setting->warning;
     cJSON *row = stele_document_row(document, list);
     stele_document_text(document, row, "name", setting->name);
     stele_document_text(document, row, "value", setting->value);
@@ -59,7 +109,24 @@ static void add_setting(struct stele_document *document, cJSON *list, const stru
     stele_document_text(document, row, "default", setting->default_value);
     stele_document_flag(document, row, "dynamic", setting->is_dynamic);
     stele_document_text(document, row, "doc", setting->doc[0] == 0 ? NULL : setting->doc);
-    stele_document_text(document, row, "warning", setting->warning[0] == 0 ? NULL : setting->warning);
+    stele_document_text(document, row, "warning", warning[0] == 0 ? NULL : warning);
+}
+
+static void add_settings(struct stele_document *document, cJSON *list, const struct stele_config *found,
+                         const struct subject *subject, bool is_changed_only)
+{
+    struct stele_rates rates;
+    bool is_asked = false, is_known = false;
+    for (size_t i = 0; i < found->setting_count; i++) {
+        const struct stele_config_setting *setting = found->settings[i];
+        if (is_changed_only && setting->origin == STELE_CONFIG_OF_DEFAULT)
+            continue;
+        if (!is_asked && stele_rates_tell_of(setting->name)) {
+            is_asked = true;
+            is_known = measure(subject, &rates);
+        }
+        add_setting(document, list, setting, is_known ? &rates : NULL);
+    }
 }
 
 static void view_settings(const struct stele_cli *cli, const cJSON *list)
@@ -121,10 +188,8 @@ static int ask(const struct stele_cli *cli, const struct config *config, int kin
     stele_document_text(&document, document.root, "of", kinds[kind]);
     stele_document_text(&document, document.root, "topic", config->topic);
     cJSON *list = stele_document_list(&document, document.root, is_history ? "changes" : "settings");
-    for (size_t i = 0; status == STELE_CLI_DONE && !is_history && i < found->setting_count; i++) {
-        if (!config->is_changed || found->settings[i]->origin != STELE_CONFIG_OF_DEFAULT)
-            add_setting(&document, list, found->settings[i]);
-    }
+    if (status == STELE_CLI_DONE && !is_history)
+        add_settings(&document, list, found, &(struct subject){client, kind, config->topic}, config->is_changed);
     for (size_t i = 0; status == STELE_CLI_DONE && is_history && i < found->change_count; i++)
         add_change(&document, list, found->changes[i]);
     stele_config_free(found);
@@ -159,10 +224,15 @@ const struct stele_cli_command stele_cmd_config_describe = {
     .arguments = "[NAME...]",
     .words_max = STELE_CLI_LIST_MAX,
     .summary = "show settings of the node, the cluster or a topic, each with where its value comes from",
-    .details = "Without NAME, all of them; without --topic or --cluster, those of the node that answers. FROM is the "
-               "strongest place that gives a value: default, start (file, arguments, environment of the node), "
-               "cluster, node, topic. Warnings are what the measured rates say of a setting: segments that would roll "
-               "too often, an index that would be full before its segment.",
+    .details =
+        "Without NAME, all of them; without --topic or --cluster, those of the node that answers. FROM is the "
+        "strongest place that gives a value: default, start (file, arguments, environment of the node), "
+        "cluster, node, topic.\n\n"
+        "Warnings are what the measured rates say of segment.bytes, segment.ms and segment.index.bytes. A partition "
+        "rolls too often when it does so more often than every ten minutes, seen in three rolls of the latest ten "
+        "or more, or by what it grew by in a minute or longer. An index is full before its segment when it "
+        "grows as it did in a megabyte of log or more. For a node, they are averages over its partitions since "
+        "it started.",
     .options = describe_options,
     .line_bytes = sizeof(struct config),
     .run = run_describe,

@@ -118,6 +118,17 @@ json 'd["changed"]' "$stele" config unset --topic orders retention.ms
 json '[c["value"] for c in d["changes"] if c["name"] == "retention.ms"][-2:] == ["3600000", None]' "$stele" config history --topic orders
 gives 0 "" "$stele" config history --cluster
 grep -q 'num.partitions' "$work/said" || die "config history"
+# what the measured rates say: of segments that rolled three times and more in this minute, of an index that was full, and of nothing
+json 'd["settings"][0]["warning"].startswith("orders/") and "because they were full, more often than every 10 min" in d["settings"][0]["warning"]' \
+    "$stele" config describe --topic orders segment.bytes
+gives 0 "warning: segment.bytes: orders/" "$stele" config describe --topic orders segment.bytes
+gives 0 "" "$stele" topic create narrow -p 1 --config segment.bytes=100000000 --config segment.index.bytes=24 --config index.interval.bytes=4096
+for part in 1 2 3; do seq 1 200000 | "$stele" produce narrow; done
+json '"narrow/0 an index is full after " in d["settings"][0]["warning"]' "$stele" config describe --topic narrow segment.index.bytes
+json '[s["warning"] for s in d["settings"]] == [None]' "$stele" config describe --topic narrow segment.bytes
+json '"rolls since the start were because an index was full" in d["settings"][0]["warning"]' "$stele" config describe log.index.size.max.bytes
+json '[s["warning"] for s in d["settings"]] == [None] * 3' "$stele" config describe --topic empty segment.bytes segment.ms segment.index.bytes
+gives 0 "" "$stele" topic delete narrow
 gives 1 "nearest is" "$stele" config set --topic orders retention.mss=1
 gives 2 "want one of --topic" "$stele" config set retention.ms=1
 gives 2 "want one of --topic" "$stele" config set --cluster --node num.partitions=1
