@@ -14,8 +14,11 @@ make test | - | this is part of it
 make test-long | - | takes hours; it calls the next
 .ci/run | - | calls make test
 tools/test-long.sh | - | takes hours
-make bench | - | a measurement; the tests labelled bench run each part of it shortly
-bench/run.sh | - | what that calls
+make bench* | - | measurements; the tests labelled bench run each of ours shortly
+bench/*.sh | - | what those call
+nice * bench/*.sh | - | the same
+stele bench produce* | cluster-tests/process/test_cli.sh | "$stele" bench produce
+stele bench consume | cluster-tests/process/test_cli.sh | "$stele" bench consume
 make install PREFIX=* | cluster-tests/process/test_install.sh | make -s -C "$root" install PREFIX=
 cc produce.c $(pkg-config --cflags --libs stele) | cluster-tests/process/test_install.sh | $(pkg-config --cflags --libs stele)
 tools/test.sh | Makefile | @tools/test.sh
