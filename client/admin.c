@@ -51,7 +51,8 @@ enum stele_err stele_client__wait_for(struct stele_client *client, struct stele_
     if (err != STELE_CLOSED && err != STELE_REQUEST_TIMED_OUT)
         return stele_error_set(waited->error, err, "%s", stele_err_text(err));
     return stele_error_set(waited->error, err, "no answer from %.150s (%.250s): is steled running there?",
-                           client->bootstrap, client->trouble[0] != 0 ? client->trouble : stele_err_text(err));
+                           client->bootstrap,
+                           client->group.trouble[0] != 0 ? client->group.trouble : stele_err_text(err));
 }
 
 void stele_waited_end(struct stele_waited *waited, enum stele_err err, const char *message)

@@ -4,11 +4,9 @@
 
 #include "base/address.h"
 #include "base/env.h"
-#include "base/list.h"
-#include "base/net.h"
 #include "base/settings.h"
 #include "client/stele.h"
-#include "proto/codec.h"
+#include "proto/link.h"
 
 /** Waits until something happened or until_ms (monotonic) passed, and runs the net's handlers. Owned by the client. */
 struct stele_client_driver {
@@ -27,69 +25,16 @@ STELE_MUST_CHECK enum stele_err stele_client__new(struct stele_client_driver *dr
  * another request comes behind it, and a fetch delays no produce. */
 enum stele_purpose { STELE_FOR_CONTROL, STELE_FOR_PRODUCE, STELE_PURPOSE_COUNT };
 
-/** What a request brought; borrowed for the call of `done`. Ref `frame` to keep the record bytes, which lie in it. */
-struct stele_answer {
-    const struct stele_response *response;
-    struct stele_buf *frame;
-    const uint8_t *records;
-    size_t records_bytes;
-};
-
-struct stele_call;
-/** The answer is all NULL unless err is OK, and for a oneway call. A connection that ends is told as CLOSED or
- * REQUEST_TIMED_OUT: whether the node did what was asked is not known then. */
-typedef void (*stele_call_done)(struct stele_call *call, enum stele_err err, const struct stele_answer *answer);
-
-/** One request under way; embedded in what waits for it. */
-struct stele_call {
-    struct stele_list link;
-    enum stele_api api;
-    uint64_t correlation_id;
-    int64_t deadline_ms;
-    struct stele_buf *frame;   /* header and message; the call's */
-    struct stele_buf *records; /* or NULL; a reference of the call's */
-    bool is_sent;
-    bool is_oneway; /* no answer comes (acks=0): done, without a response, once it is sent */
-    stele_call_done done;
-};
-
-/** When the next try may be made; all zero before the first failure. */
-struct stele_backoff {
-    int32_t attempts;
-    int64_t at_ms;
-};
-
-struct stele_link {
-    struct stele_client *client;
-    struct stele_conn *conn;           /* NULL: not connected */
-    bool is_ready;                     /* hello was answered */
-    int64_t set_up_ms;                 /* when a connection that is not ready is given up */
-    struct stele_backoff backoff;      /* no new connection before; reset by a hello that succeeds */
-    char address[STELE_ADDRESS_BYTES]; /* of the connection */
-    int address_at;                    /* of the bootstrap list: the next to try */
-    int32_t sent_count;                /* calls that wait for an answer */
-    size_t queued_bytes;               /* handed to the net and not sent */
-    struct stele_list calls;           /* sent ones first, in order; then those that wait */
-    struct stele_call hello;
-    uint8_t head[8];
-    size_t head_bytes;
-    struct stele_buf *incoming;
-    uint32_t message_bytes;
-};
-
 struct stele_client {
     struct stele_client_driver *driver;
     struct stele_env *env;
     struct stele_settings *settings;
     char *bootstrap;
+    struct stele_link_group group; /* of all its links */
     struct stele_link links[STELE_PURPOSE_COUNT];
-    struct stele_arena arena; /* scratch of encoding and decoding */
-    uint64_t next_correlation_id;
     struct stele_list producers, consumers; /* of struct stele_client_part */
     int callbacks;
     bool is_polling;
-    bool has_queued;                      /* sent or connected since the driver waited last */
-    char trouble[STELE_ERROR_TEXT_BYTES]; /* why the last connection ended or was not made; "" when all is well */
 };
 
 /** What a producer or consumer is to its client. */
@@ -110,13 +55,8 @@ STELE_MUST_CHECK enum stele_err stele_client__call(struct stele_client *client, 
                                                    struct stele_buf *records);
 /** Forgets a call: `done` is not called any more. A sent one closes its connection, since its answer would come. */
 void stele_client__cancel(struct stele_client *client, enum stele_purpose purpose, struct stele_call *call);
-/** The same over a link that is not the client's own. */
-STELE_MUST_CHECK enum stele_err stele_link__call(struct stele_link *link, struct stele_call *call,
-                                                 struct stele_request *request, struct stele_buf *records);
-void stele_link__cancel(struct stele_link *link, struct stele_call *call);
-void stele_link__init(struct stele_link *link, struct stele_client *client);
-/** No call may be left. */
-void stele_link__close(struct stele_link *link);
+/** Makes a link of the client; it goes through the bootstrap addresses. */
+void stele_client__link_init(struct stele_client *client, struct stele_link *link);
 int64_t stele_client__now_ms(const struct stele_client *client);
 struct stele_result stele_client__result(enum stele_err err, const char *text);
 /** Topic id and partition count, asking the node. Polls. */

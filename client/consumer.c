@@ -199,7 +199,7 @@ static void start_fetch(struct stele_consumer *consumer, int64_t now_ms)
     consumer->call = (struct stele_call){.done = fetch_done};
     stele_list_init(&consumer->call.link);
     consumer->is_calling = true;
-    if (stele_link__call(&consumer->link, &consumer->call, &request, NULL) == STELE_OK) {
+    if (stele_link_call(&consumer->link, &consumer->call, &request, NULL) == STELE_OK) {
         consumer->call.deadline_ms += request.body.fetch.max_wait_ms;
         return;
     }
@@ -305,7 +305,7 @@ struct stele_consumer *stele_consumer_new(struct stele_client *client, const cha
         consumer->client = client;
         consumer->part = (struct stele_client_part){
             .connection = &consumer->link, .tick = consumer_tick, .deadline = consumer_deadline};
-        stele_link__init(&consumer->link, client);
+        stele_client__link_init(client, &consumer->link);
         stele_list_init(&consumer->part.link);
         stele_list_init(&consumer->ready);
         consumer->topic = stele_mem_string(client->env->mem, STELE_MEM_CLIENT, topic);
@@ -439,8 +439,8 @@ void stele_consumer_free(struct stele_consumer *consumer)
     struct stele_mem *mem = consumer->client->env->mem;
     stele_list_remove(&consumer->part.link);
     if (consumer->is_calling)
-        stele_link__cancel(&consumer->link, &consumer->call);
-    stele_link__close(&consumer->link);
+        stele_link_cancel(&consumer->link, &consumer->call);
+    stele_link_close(&consumer->link);
     if (consumer->resetting != NULL)
         stele_client__cancel(consumer->client, STELE_FOR_CONTROL, &consumer->reset_call);
     stele_refresh__stop(&consumer->refresh);

@@ -233,8 +233,8 @@ static void produce_done(struct stele_call *call, enum stele_err err, const stru
     const char *text = stele_err_text(err);
     if (result != NULL && result->message[0] != 0)
         text = result->message;
-    else if (result == NULL && producer->client->trouble[0] != 0)
-        text = producer->client->trouble;
+    else if (result == NULL && producer->client->group.trouble[0] != 0)
+        text = producer->client->group.trouble;
     fail_first(sealed, err, text);
 }
 
