@@ -13,6 +13,9 @@ struct stele_log_answer {
     int32_t last_epoch; /* of its last batch; -1: its log is empty */
     int64_t end_offset;
     int64_t high_watermark; /* the highest that it remembers; may lie above its end */
+    /* For stele_forced_loss: what the epoch index of the one that was picked says of last_epoch (facts 3.2). (-1, -1):
+     * not known, then all of this log may go. */
+    struct stele_epoch_end at_leader;
 };
 
 /** What the replica that was picked lacks. Offsets from `from_offset` up are lost, or hold other records from now on;
@@ -32,9 +35,8 @@ STELE_MUST_CHECK enum stele_err stele_forced_pick(const struct stele_partition_s
                                                   const struct stele_log_answer *answers, int32_t count,
                                                   int32_t *out_leader_id);
 
-/** What is lost when `leader_id`, one of the answers, leads. `ends[i]`: what the leader's epoch index says of
- * answers[i].last_epoch (facts 3.2; (-1, -1): not known, then all of that log may go). */
-void stele_forced_loss(const struct stele_partition_state *state, const struct stele_log_answer *answers,
-                       const struct stele_epoch_end *ends, int32_t count, struct stele_lost_range *out_range);
+/** What is lost when `leader_id`, one of the answers, leads. */
+void stele_forced_loss(const struct stele_partition_state *state, const struct stele_log_answer *answers, int32_t count,
+                       int32_t leader_id, struct stele_lost_range *out_range);
 
 #endif

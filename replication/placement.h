@@ -1,9 +1,9 @@
 /* Which nodes get the replicas of new partitions (facts 4.10.4): striped over the racks.
  *
  * Nodes are sorted by rack and id. Replica i of a partition goes to the next rack, a rack is passed over only when it
- * has nobody left; the next partition starts one rack, and in each rack one node, further; after as many partitions as
- * there are unfenced nodes the starts are drawn anew. Fenced nodes get replicas only when too few are not; the first
- * replica, who will lead, never is one. */
+ * has nobody left; the next partition starts one rack further, and, when every rack had its turn, one node further in
+ * each of them; after as many partitions as there are unfenced nodes the starts are drawn anew. Fenced nodes get
+ * replicas only when too few are not; the first replica, who will lead, never is one. */
 #ifndef STELE_REPLICATION_PLACEMENT_H
 #define STELE_REPLICATION_PLACEMENT_H
 

@@ -66,9 +66,9 @@ struct stele_registration_verdict {
     bool is_same_incarnation;  /* a repeated request (4.2.8): epoch and flags are kept, no partition changes */
     bool has_lost_memory;      /* of every partition whose counted offsets are not synced it may lack the tail: the
                                   partitions' changes name it in lost_tail (4.2.10) */
-    uint32_t lost_directories; /* bit i: directories[i] of the registration before is not there any more: all that lay
-                                  in it is lost, synced or not. An owner that does not know what lay where takes any bit
-                                  for everything */
+    uint32_t lost_directories; /* bit i: directories[i] of the registration before failed or is not there any more: all
+                                  that lay in it is lost, synced or not. An owner that does not know what lay where
+                                  takes any bit for everything */
 };
 
 /** States of 4.3.3. */
@@ -161,9 +161,9 @@ STELE_MUST_CHECK enum stele_err stele_registry_heartbeat(struct stele_registry *
                                                          const struct stele_heartbeat *heartbeat, bool leads,
                                                          struct stele_heartbeat_verdict *out_verdict);
 
-/** The batch by which the node entered its controlled shutdown ends before `offset`; only the first counts (4.3.19). To
- * be called after every verdict to SHUTTING_DOWN, also one without a change (its flag was set under another
- * controller): then with the end of the log. */
+/** `offset` is the last record of the batch by which the node entered its controlled shutdown; only the first counts
+ * (4.3.19). To be called after every verdict to SHUTTING_DOWN, also one without a change (its flag was set under
+ * another controller): then with the last offset of the log. */
 void stele_registry_shutdown_written(struct stele_registry *registry, int32_t node_id, int64_t offset);
 
 /** A connection to that life of the node closed. */
@@ -175,6 +175,9 @@ int64_t stele_registry_deadline(const struct stele_registry *registry);
  * heartbeat. */
 int32_t stele_registry_expired(const struct stele_registry *registry, int64_t now_ms,
                                struct stele_heartbeat_verdict *out_verdict);
+
+/** A session that has not ended; never of a fenced node. */
+bool stele_registry_has_session(const struct stele_registry *registry, int32_t node_id, int64_t now_ms);
 
 /** The sender of a controller's request (4.8.1). Errors: STALE_BROKER_EPOCH (another life, or not registered). */
 STELE_MUST_CHECK enum stele_err stele_registry_check_sender(const struct stele_registry *registry, int32_t node_id,
