@@ -321,6 +321,8 @@ static void traced(struct sim_server *server, const struct stele_trace_event *ev
     run->reached[RUN_POINT_RECOVERY] += event->kind == STELE_TRACE_LOG_RECOVERED;
     run->reached[RUN_POINT_RECOVERY_CUT] += event->kind == STELE_TRACE_LOG_RECOVERED && event->c > 0;
     run->reached[RUN_POINT_LOG_OFFLINE] += event->kind == STELE_TRACE_LOG_FAILED;
+    if (event->kind == STELE_TRACE_LOG_OPENED)
+        synced_opened(run, event->subject);
     if (event->kind == STELE_TRACE_LOG_FAILED || event->kind == STELE_TRACE_DIR_FAILED)
         run->must_restart = true;
 }
@@ -394,6 +396,7 @@ void faults_begin(struct run *run)
     run->server.dead = dead;
     run->server.ready = ready;
     run->server.traced = traced;
+    run->server.sync_failed = synced_failed;
     sim_net_set_rates(&run->world, &faults->net);
     sim_disk_set_rates(run->server.disk, &faults->disk);
     sim_event_init(&run->calm, "calm", NULL, run_calm);

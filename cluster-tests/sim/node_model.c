@@ -105,8 +105,7 @@ void model_id(struct run *run, int64_t id)
     run_reach(run, RUN_POINT_PRODUCER_ID);
 }
 
-/* May somebody have deleted it? */
-static bool may_be_gone(const struct run *run, const struct run_life *life)
+bool model_may_be_gone(const struct run *run, const struct run_life *life)
 {
     const struct run_topic *topic = &run->topics[life->topic];
     return life->is_gone || life->must_be_gone || topic->deleting > 0 || topic->deleted_us >= life->seen_us;
@@ -217,7 +216,7 @@ static void check_names(struct run *run, const struct place *place)
         (void)snprintf(path, sizeof(path), "%c/%s/00000000000000000000.log", 'a' + i, place->name);
         partition->has_names = sim_disk_is_durable(run->server.disk, path, 0, 0);
     }
-    if (!partition->has_names && !may_be_gone(run, place->life) &&
+    if (!partition->has_names && !model_may_be_gone(run, place->life) &&
         !model_may_start_above(run, place->life, partition->number, 0))
         sim_world_fail(&run->world, "%s has a synced record, and its names are not synced", place->name);
 }
@@ -322,6 +321,7 @@ static void acked(struct run_producer *producer, int64_t tag, const struct stele
         sim_world_fail(&run->world, "record %lld was reported at offset %lld with durability %d", (long long)tag,
                        (long long)delivery->offset, delivery->durability);
     run_reach(run, is_synced ? RUN_POINT_ACKED_SYNCED : RUN_POINT_ACKED_WRITTEN);
+    synced_acked(run, record, delivery->partition);
     if (!is_of_one_life(producer, record)) { /* in the one or the other */
         run_reach(run, RUN_POINT_PRODUCER_MOVED);
         return;
@@ -558,8 +558,7 @@ static enum stele_err scan_segment(void *arg, const char *name)
     return STELE_OK;
 }
 
-/* A look at the disk that the disk does not notice. */
-static struct sim_disk *look(struct run *run)
+struct sim_disk *model_look(struct run *run)
 {
     struct sim_disk *copy = sim_disk_copy(run->server.disk);
     sim_disk_heal(copy);
@@ -602,7 +601,7 @@ static enum stele_err survey_dir(void *arg, const char *name)
     struct scan scan = {.run = run, .place = place_of(run, life, number), .disk = survey->disk, .dir = path};
     int at = life_number(run, life);
     scan.start = scan.end = -1;
-    scan.durable_to = survey->why == SCAN_READY || may_be_gone(run, life) ? 0 : scan.place.partition->synced_end;
+    scan.durable_to = survey->why == SCAN_READY || model_may_be_gone(run, life) ? 0 : scan.place.partition->synced_end;
     stele_scan_init(&scan.reader, &run->mem);
     (void)sim_disk_vfs(survey->disk)->ops->list(sim_disk_vfs(survey->disk), path, scan_segment, &scan);
     stele_scan_deinit(&scan.reader);
@@ -617,7 +616,7 @@ static enum stele_err survey_dir(void *arg, const char *name)
 
 static void survey_all(struct survey *survey, struct run *run, enum scan_why why)
 {
-    *survey = (struct survey){.run = run, .disk = look(run), .why = why};
+    *survey = (struct survey){.run = run, .disk = model_look(run), .why = why};
     memset(survey->ends, -1, sizeof(survey->ends));
     memset(survey->starts, -1, sizeof(survey->starts));
     for (int i = 0; i < run->dir_count; i++) {
@@ -684,7 +683,7 @@ static void check_at_death(struct run *run, const struct place *place, void *arg
     struct sim_server *server = &run->server;
     bool is_power = server->death == SIM_DEATH_POWER_ORDERED || server->death == SIM_DEATH_POWER_ADVERSARIAL;
     int64_t end = survey == NULL ? -1 : surveyed(survey->ends, run, place);
-    if (survey != NULL && !may_be_gone(run, place->life))
+    if (survey != NULL && !model_may_be_gone(run, place->life))
         check_end(run, place, surveyed(survey->starts, run, place), end);
     if (server->death == SIM_DEATH_STOPPED && server->is_stop_clean && !run->must_restart && end >= 0)
         promise(place->partition, end, true);
@@ -753,7 +752,7 @@ static void check_at_ready(struct run *run, const struct place *place, void *arg
 {
     const struct survey *survey = arg;
     int64_t end = surveyed(survey->ends, run, place);
-    if (end < 0 && may_be_gone(run, place->life))
+    if (end < 0 && model_may_be_gone(run, place->life))
         return;
     bool is_nameless = survey->is_nameless[place->life->topic][place->partition->number];
     if (end < 0 && place->partition->number < place->life->partition_count && !run->must_restart && !is_nameless)
@@ -773,7 +772,7 @@ static void find_gone(struct run *run, const struct survey *survey)
             bool is_there = false;
             for (int n = 0; n < RUN_PARTITIONS_MAX; n++)
                 is_there = is_there || survey->ends[i][k][n] >= 0;
-            if (!is_there && may_be_gone(run, run->topics[i].lives[k]))
+            if (!is_there && model_may_be_gone(run, run->topics[i].lives[k]))
                 run->topics[i].lives[k]->is_gone = true;
         }
     }

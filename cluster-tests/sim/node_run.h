@@ -52,6 +52,7 @@ enum { RUN_LATE_US = 30000000 };
     P(CLOCK_STEP, "steps of clocks")                                                                                   \
     P(INDEX_ROT, "rotten indexes and snapshots")                                                                       \
     P(NO_MEMORY, "allocations that failed")                                                                            \
+    P(SYNCED_LOOKED_AT, "of these looked at on the disk")                                                              \
     P(KILL_AFTER_SYNC_FAILED, "kills after a failed sync")                                                             \
     P(RESYNC, "files written anew after it")                                                                           \
     P(READ, "records read")                                                                                            \
@@ -222,6 +223,7 @@ struct run {
     int64_t skew_max_ms;       /* of the node's clock, ever */
     /* since the last start that succeeded */
     bool power_was_lost, sync_failed, all_failed;
+    int64_t sync_failed_us[RUN_TOPICS_MAX][RUN_PARTITIONS_MAX]; /* of a log that was not opened anew since; 0: none */
     int64_t power_losses, power_lost_us;
     int64_t sync_failures_seen;
     int64_t *ids; /* of producers, that were given */
@@ -264,12 +266,27 @@ struct run_life *model_known_life(struct run *run, const struct stele_uuid *id);
 void model_shown(struct run *run, const struct stele_metadata_topic *shown, int64_t asked_us);
 /** A node gives a producer id. */
 void model_id(struct run *run, int64_t id);
+/** May somebody have deleted it? */
+bool model_may_be_gone(const struct run *run, const struct run_life *life);
+/** A look at the disk that the disk does not notice; to be freed. */
+struct sim_disk *model_look(struct run *run);
 /** The machine dies: what its disk holds, and what of that must stay. */
 void model_death(struct run *run);
 /** The node serves: what was promised is there, and nothing that was not. */
 void model_ready(struct run *run);
 void model_init(struct run *run);
 void model_end(struct run *run);
+
+/* Syncs: node_synced.c */
+
+/** The disk failed to sync a file of the node. */
+void synced_failed(struct sim_server *server, const char *path);
+/** A log named "t0-1" was opened. */
+void synced_opened(struct run *run, const char *name);
+/** The node answers producers; what it calls synced is. */
+void synced_answered(struct run *run, const struct stele_produce_response *response);
+/** A record is acknowledged. */
+void synced_acked(struct run *run, const struct run_record *record, int partition);
 
 /* Script: node_script.c is what a program does with records, node_admin.c with topics */
 

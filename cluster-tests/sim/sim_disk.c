@@ -225,6 +225,8 @@ static enum stele_err sim_sync(struct stele_file *handle)
         if (!was_stopped && !disk->is_stopped && file->run == disk->run) {
             disk->stats.sync_failures++;
             sim_disk_lose_writes(disk, node, 0, INT64_MAX);
+            if (disk->hooks.sync_failed != NULL)
+                disk->hooks.sync_failed(disk->hooks.arg, file->path);
         }
         return err;
     }

@@ -62,9 +62,10 @@ enum sim_disk_crash_mode {
 /* What the owner supplies; each may be NULL. */
 struct sim_disk_hooks {
     void *arg;
-    int64_t (*wall_ms)(void *arg);                  /* for mtime */
-    void (*charge)(void *arg, int64_t us);          /* a call took that long */
-    void (*violation)(void *arg, const char *text); /* an audit failed; it is counted in any case */
+    int64_t (*wall_ms)(void *arg);                    /* for mtime */
+    void (*charge)(void *arg, int64_t us);            /* a call took that long */
+    void (*violation)(void *arg, const char *text);   /* an audit failed; it is counted in any case */
+    void (*sync_failed)(void *arg, const char *path); /* of a file */
 };
 
 /* Random faults, each a chance per million calls; all 0 at first. */

@@ -105,6 +105,8 @@ static void see_answer(struct run *run, struct stele_arena *arena, const struct 
     bool has_waited = sent->idle_us > 4 * run->world.task_us_max + 5000;
     if (response.header.api == STELE_API_METADATA)
         see_topics(run, &response);
+    if (response.header.api == STELE_API_PRODUCE)
+        synced_answered(run, &response.body.produce);
     if (response.header.api == STELE_API_INIT_PRODUCER_ID && response.body.init_producer_id.err == STELE_OK)
         model_id(run, response.body.init_producer_id.producer_id);
     if (response.header.api != STELE_API_FETCH)

@@ -32,6 +32,13 @@ static void disk_charge(void *arg, int64_t us)
     server->world->taken_us += us;
 }
 
+static void disk_sync_failed(void *arg, const char *path)
+{
+    struct sim_server *server = arg;
+    if (server->sync_failed != NULL)
+        server->sync_failed(server, path);
+}
+
 static void disk_violation(void *arg, const char *text)
 {
     struct sim_server *server = arg;
@@ -53,8 +60,11 @@ void sim_server_init(struct sim_server *server, struct sim_world *world, const c
     server->settings = stele_settings_new(&server->mem, table, rows);
     STELE_ASSERT(server->settings != NULL);
     server->disk = sim_disk_new(stele_prng_u64(sim_stream(world, SIM_STREAM_DISK)));
-    struct sim_disk_hooks hooks = {
-        .arg = server, .wall_ms = disk_wall_ms, .charge = disk_charge, .violation = disk_violation};
+    struct sim_disk_hooks hooks = {.arg = server,
+                                   .wall_ms = disk_wall_ms,
+                                   .charge = disk_charge,
+                                   .violation = disk_violation,
+                                   .sync_failed = disk_sync_failed};
     sim_disk_set_hooks(server->disk, &hooks);
     sim_disk_allow_unsynced_rename(server->disk, "*.deleted");            /* on its way out */
     sim_disk_allow_unsynced_rename(server->disk, "*/partition.metadata"); /* synced before the first synced answer */

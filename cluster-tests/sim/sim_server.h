@@ -48,6 +48,7 @@ struct sim_server {
     void (*before_death)(struct sim_server *server);
     void (*dead)(struct sim_server *server);
     void (*traced)(struct sim_server *server, const struct stele_trace_event *event);
+    void (*sync_failed)(struct sim_server *server, const char *path);
     void *arg;
 };
 
