@@ -201,11 +201,26 @@ static enum stele_err roll_behind_hole(struct stele_log *log, int64_t offset, bo
     return err == STELE_END || err == STELE_CORRUPT ? stele_log_roll(log, STELE_REASON_DAMAGE) : err;
 }
 
+/* Durable before the cut: recovery must know where bytes of before may lie. */
+static enum stele_err note_cut(struct stele_log *log, int64_t offset)
+{
+    struct stele_batch_header header;
+    int at = stele_log__floor(log, offset);
+    int64_t pos = 0, bytes = 0;
+    enum stele_err err = stele_segment_find(log->segments[at], offset, &pos, &header);
+    if (err != STELE_OK && err != STELE_END && err != STELE_CORRUPT)
+        return err;
+    for (int i = at; i < log->segment_count; i++)
+        bytes += log->segments[i]->bytes;
+    stele_log__note(log, STELE_HISTORY_CUT, offset, bytes - pos, STELE_REASON_TRUNCATED);
+    err = stele_history_sync(log->env, log->dir);
+    return err == STELE_NO_SPACE || err == STELE_NO_MEMORY ? STELE_OK : err;
+}
+
 static enum stele_err cut(struct stele_log *log, int64_t offset)
 {
     enum stele_reason reason = STELE_REASON_TRUNCATED;
-    enum stele_err err = STELE_OK;
-    int64_t before = stele_log_bytes(log);
+    enum stele_err err = note_cut(log, offset);
     while (log->segment_count > 1 && stele_log__active(log)->base_offset >= offset && err == STELE_OK)
         err = stele_log__drop_segments(log, log->segment_count - 1, log->segment_count, &reason);
     if (err == STELE_OK)
@@ -226,15 +241,11 @@ static enum stele_err cut(struct stele_log *log, int64_t offset)
         log->damaged[kept].last_offset = stele_min_i64(log->damaged[i].last_offset, offset - 1);
         kept++;
     }
-    bool was_damaged = kept < log->damaged_count;
     log->damaged_count = kept;
     err = stele_log__rebuild_producers(log, offset);
     if (err == STELE_OK)
         err = roll_behind_hole(log, offset, is_damaged);
     STELE_METRIC_ADD(log->env->metrics, log_truncations, 1);
-    stele_log__note(log, STELE_HISTORY_CUT, offset, before - stele_log_bytes(log), STELE_REASON_TRUNCATED);
-    if (err == STELE_OK && was_damaged) /* the range is not to be held against what will stand there */
-        err = stele_history_sync(log->env, log->dir);
     stele_trace(log->env, STELE_TRACE_LOG_TRUNCATED, log->name, stele_reason_text(STELE_REASON_TRUNCATED), offset, 0,
                 0);
     return err;

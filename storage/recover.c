@@ -47,18 +47,23 @@ static void note_damage(struct stele_recovery *rec, const struct stele_history_e
     rec->hints[rec->hint_count++] = (struct stele_recovery_hint){.offset = event->offset, .bytes = event->bytes};
 }
 
-/* A truncation ends what was said of the offsets from there on. */
-static void note_cut(struct stele_recovery *rec, int64_t offset)
+/* A truncation ends what was said of the offsets from there on. It may not have become durable, but for that of a torn
+ * tail: then bytes of before may lie behind it in its file. */
+static void note_cut(struct stele_recovery *rec, int64_t offset, enum stele_reason reason)
 {
-    int kept = 0;
+    int kept = 0, holder = -1;
     for (int i = 0; i < rec->hint_count; i++) {
         if (rec->hints[i].offset < offset)
             rec->hints[kept++] = rec->hints[i];
     }
     rec->hint_count = kept;
     rec->deleted_to = stele_min_i64(rec->deleted_to, offset - 1);
-    for (int i = 0; i < rec->files.count; i++)
+    for (int i = 0; i < rec->files.count; i++) {
         rec->files.segments[i].was_deleted_from_front &= rec->files.segments[i].base_offset < offset;
+        holder = rec->files.segments[i].base_offset <= offset ? i : holder;
+    }
+    if (holder >= 0 && reason != STELE_REASON_TORN_TAIL)
+        rec->files.segments[holder].cut_offset = stele_min_i64(rec->files.segments[holder].cut_offset, offset);
 }
 
 static void note_deletion(struct stele_recovery *rec, int64_t offset)
@@ -78,7 +83,7 @@ static void note_event(void *arg, const struct stele_history_event *event)
     if (event->kind == STELE_HISTORY_DAMAGE)
         note_damage(rec, event);
     else if (event->kind == STELE_HISTORY_CUT)
-        note_cut(rec, event->offset);
+        note_cut(rec, event->offset, event->reason);
     else if (event->kind == STELE_HISTORY_DELETE && is_at_front)
         note_deletion(rec, event->offset);
 }

@@ -110,7 +110,8 @@ static enum stele_err note_segment(struct stele_found_files *files, const struct
         files->segments = block;
         if (err != STELE_OK)
             return err;
-        files->segments[files->count++] = (struct stele_found_segment){.base_offset = name->base_offset};
+        files->segments[files->count++] =
+            (struct stele_found_segment){.base_offset = name->base_offset, .cut_offset = INT64_MAX};
     }
     struct stele_found_segment *found = &files->segments[files->count - 1];
     if (name->state != STATE_LIVE)

@@ -10,6 +10,7 @@ struct stele_found_segment {
     int64_t base_offset;
     bool has_log, has_index, has_time_index, has_txn_index;
     bool was_deleted_from_front; /* says the history */
+    int64_t cut_offset;          /* the lowest truncation inside it that history tells of, INT64_MAX: none */
     bool was_being_deleted;      /* a *.deleted file of it was there: a transaction index may have gone first */
 };
 

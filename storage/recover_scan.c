@@ -202,13 +202,37 @@ static enum stele_err learn_known_end(struct segment_scan *scan, int64_t *out_en
     return STELE_OK;
 }
 
+/* Without checkpoints the ranges of history stand in: a log must not be cut at damage that an earlier start kept. */
+static bool is_below_point(const struct stele_recovery *rec, int64_t offset)
+{
+    bool has_point = rec->open->high_watermark >= 0 || rec->open->recovery_point > 0;
+    /* What the log's start passed is nobody's loss. */
+    return stele_max_i64(offset, rec->start) < rec->point || (!has_point && is_hinted(rec, offset));
+}
+
+/* Below the recovery point all was synced as it was appended. Above it bytes of an earlier life of the file may lie
+ * behind what a loss of power took, but only where a truncation once cut the file below them, which history tells of
+ * before it is done. And what lies behind is wanted only where what is missing is damage, and not a torn tail. */
+static bool may_go_on_at(const struct segment_scan *scan, int64_t offset)
+{
+    const struct stele_recovery *rec = scan->rec;
+    bool is_damage = is_below_point(rec, scan->expected) || offset <= rec->start;
+    if (scan->expected < rec->open->recovery_point)
+        return true;
+    for (int i = 0; i < rec->files.count; i++) {
+        if (rec->files.segments[i].base_offset == scan->seg->base_offset)
+            return is_damage && offset < rec->files.segments[i].cut_offset;
+    }
+    return false;
+}
+
 /* The first sound batch behind scan->bad_pos that may follow what was read. END: none. */
 static enum stele_err find_behind(struct segment_scan *scan, struct stele_scanned *out_batch)
 {
     struct stele_recovery *rec = scan->rec;
     const struct stele_log *log = rec->log;
     int64_t bound = scan->at + 1 < log->segment_count ? log->segments[scan->at + 1]->base_offset : INT64_MAX;
-    if (bound <= scan->expected || scan->expected >= rec->open->recovery_point)
+    if (bound <= scan->expected || !may_go_on_at(scan, scan->expected + 1))
         return STELE_END;
     /* A range that was recorded is no shorter now: what lies in it may be of an earlier life of the file. */
     const struct stele_recovery_hint *hint = hint_at(rec, scan->expected);
@@ -224,12 +248,12 @@ static enum stele_err find_behind(struct segment_scan *scan, struct stele_scanne
         return err;
     const struct stele_batch_header *header = &out_batch->header;
     bool is_older = header->partition_leader_epoch >= 0 && header->partition_leader_epoch < rec->last_epoch;
-    return header->base_offset >= bound || (scan->is_main && is_older) ? STELE_END : STELE_OK;
+    bool is_away = header->base_offset >= bound || !may_go_on_at(scan, header->base_offset);
+    return is_away || (scan->is_main && is_older) ? STELE_END : STELE_OK;
 }
 
-/* Goes on behind what did not check, where that is damage for sure: below the recovery point all was synced as it was
- * appended. Above it a tail is cut, and up to the high watermark what lies behind may be of an earlier life of the
- * file. CORRUPT: there is nothing to go on with. */
+/* Goes on behind what did not check, where that is damage and what lies behind is known to belong there. CORRUPT: there
+ * is nothing to go on with. */
 static enum stele_err resume(struct segment_scan *scan, struct stele_file *file)
 {
     struct stele_recovery *rec = scan->rec;
@@ -348,10 +372,13 @@ enum stele_err stele_recovery_damage(struct stele_recovery *rec, int at, const s
     rec->report.found_damage = rec->report.found_damage || !is_passed;
     if (is_hinted(rec, range->first_offset))
         return STELE_OK;
-    STELE_METRIC_ADD(rec->env->metrics, log_damaged_ranges, 1);
-    stele_trace(rec->env, STELE_TRACE_LOG_DAMAGED, rec->open->name, stele_reason_text(STELE_REASON_DAMAGE),
-                range->first_offset, range->pos, 0);
-    stele_log__note(rec->log, STELE_HISTORY_DAMAGE, range->first_offset, bytes, STELE_REASON_DAMAGE);
+    if (!is_passed) {
+        STELE_METRIC_ADD(rec->env->metrics, log_damaged_ranges, 1);
+        stele_trace(rec->env, STELE_TRACE_LOG_DAMAGED, rec->open->name, stele_reason_text(STELE_REASON_DAMAGE),
+                    range->first_offset, range->pos, 0);
+    }
+    stele_log__note(rec->log, STELE_HISTORY_DAMAGE, range->first_offset, bytes,
+                    is_passed ? STELE_REASON_LOG_START : STELE_REASON_DAMAGE);
     /* A later start looks there; when the line is lost, the damage is found again when it is read. */
     enum stele_err ignored = stele_history_sync(rec->env, rec->open->dir);
     (void)ignored;
@@ -429,14 +456,6 @@ static enum stele_err cut_tail(struct stele_recovery *rec, struct stele_segment 
     rec->report.bytes_cut += bytes;
     note_cut(rec, rec->end, bytes, STELE_REASON_TORN_TAIL);
     return STELE_OK;
-}
-
-/* Without checkpoints the ranges of history stand in: a log must not be cut at damage that an earlier start kept. */
-static bool is_below_point(const struct stele_recovery *rec, int64_t offset)
-{
-    bool has_point = rec->open->high_watermark >= 0 || rec->open->recovery_point > 0;
-    /* What the log's start passed is nobody's loss. */
-    return stele_max_i64(offset, rec->start) < rec->point || (!has_point && is_hinted(rec, offset));
 }
 
 /* Segment `at` begins before the one before it ends: a truncation that did not become durable left one of the two. A

@@ -140,20 +140,55 @@ static void test_damage_below_the_point_is_kept(void **state)
     assert_int_equal(w->test.metrics.log_damaged_ranges, 1);
 }
 
-/* Above the recovery point, and below the high watermark alone, nobody knows what lies behind the damage: its segment
- * is lost from there on. */
-static void test_damage_below_the_mark_takes_its_segment(void **state)
+/* Between the recovery point and the high watermark it is the same, but where a truncation cut the file before: whether
+ * what lies behind the damage was written before or after it nobody knows, and the rest of the segment is lost too. */
+static void test_damage_below_the_mark_is_kept(void **state)
 {
     struct log_world *w = *state;
     world_fill(w, 30);
     int64_t second = world_base(w, 1), third = world_base(w, 2);
+    world_drop(w);
+    world_flip(w, world_file(second, ".log"), world_size(w, world_file(second, ".log")) / (third - second) + 70);
+    for (int64_t point = second + 1; point >= second; point--) {
+        world_reopen(w, point, 30);
+        world_check_damaged(w, second + 1, second + 1);
+        world_check_readable(w, 0, second + 1);
+        world_check_readable(w, second + 2, 30);
+    }
+}
+
+static void test_damage_where_a_truncation_was(void **state)
+{
+    struct log_world *w = *state;
+    world_fill(w, 30);
+    int64_t second = world_base(w, 1);
+    assert_true(second + 3 < world_base(w, 2));
+    assert_ok(stele_log_truncate(w->log, second + 3));
+    world_append(w, 30 - (int)second - 3, 1);
+    int64_t third = world_base(w, 2), pos = world_pos(w, second + 2, second);
+    world_drop(w);
+    world_flip(w, world_file(second, ".log"), pos + 70);
+    world_reopen(w, second, 30);
+    world_check_damaged(w, second + 2, third - 1);
+    world_check_readable(w, 0, second + 2);
+    world_check_readable(w, third, 30);
+}
+
+/* Below the truncation nothing was written twice. */
+static void test_damage_below_a_truncation(void **state)
+{
+    struct log_world *w = *state;
+    world_fill(w, 30);
+    int64_t second = world_base(w, 1);
+    assert_true(second + 3 < world_base(w, 2));
+    assert_ok(stele_log_truncate(w->log, second + 3));
+    world_append(w, 30 - (int)second - 3, 1);
     int64_t pos = world_pos(w, second + 1, second);
     world_drop(w);
     world_flip(w, world_file(second, ".log"), pos + 70);
     world_reopen(w, second, 30);
-    world_check_damaged(w, second + 1, third - 1);
-    world_check_readable(w, 0, second + 1);
-    world_check_readable(w, third, 30);
+    world_check_damaged(w, second + 1, second + 1);
+    world_check_readable(w, second + 2, 30);
 }
 
 /* In the last segment the log goes on behind the damage, where its last batch rotted in a new one, and no offset is
@@ -335,7 +370,7 @@ static void test_deletion_then_a_loss_of_power(void **state)
     }
 }
 
-/* Rot in records that were deleted, below the recovery point: it takes nothing of what is alive and was not synced. */
+/* Rot in records that were deleted: it takes nothing of what is alive, synced or not, and nobody is told of it. */
 static void test_rot_below_the_start_takes_nothing(void **state)
 {
     struct log_world *w = *state;
@@ -348,12 +383,22 @@ static void test_rot_below_the_start_takes_nothing(void **state)
     w->open.log_start_offset = 3;
     world_drop(w);
     world_flip(w, world_file(0, ".log"), pos + 70);
-    for (int64_t point = 3; point >= 2; point--) {
-        world_reopen(w, point, 3);
-        assert_int_equal(stele_log_start_offset(w->log), 3);
-        assert_int_equal(stele_log_end_offset(w->log), end);
-        assert_int_equal(stele_log_damaged_count(w->log), 0);
-        world_check_readable(w, 3, end);
+    for (int64_t point = 3; point >= 0; point--) {
+        struct log_world copy;
+        world_init(&copy, sim_disk_copy(w->disk));
+        copy.open.log_start_offset = 3;
+        world_reopen(&copy, point, point);
+        for (int i = 0; i < 2; i++) {
+            assert_int_equal(stele_log_start_offset(copy.log), 3);
+            assert_int_equal(stele_log_end_offset(copy.log), end);
+            assert_int_equal(stele_log_damaged_count(copy.log), 0);
+            assert_int_equal(copy.test.metrics.log_damaged_ranges, 0);
+            assert_int_equal(copy.test.traces[STELE_TRACE_LOG_DAMAGED], 0);
+            world_check_readable(&copy, 3, end);
+            world_stop(&copy);
+            world_open(&copy);
+        }
+        world_deinit(&copy);
     }
 }
 
@@ -602,13 +647,13 @@ static void test_damage_is_kept_without_checkpoints(void **state)
 {
     struct log_world *w = *state;
     world_fill(w, 16);
-    int64_t second = world_base(w, 1), third = world_base(w, 2);
+    int64_t second = world_base(w, 1);
     world_drop(w);
     world_flip(w, world_file(second, ".log"), 70);
     world_reopen(w, 0, 16);
-    world_check_damaged(w, second, third - 1);
+    world_check_damaged(w, second, second);
     world_reopen(w, 0, -1);
-    world_check_damaged(w, second, third - 1);
+    world_check_damaged(w, second, second);
     assert_int_equal(w->report.bytes_cut, 0);
     assert_int_equal(stele_log_end_offset(w->log), 16);
     assert_int_equal(stele_log_high_watermark(w->log), 0);
@@ -622,7 +667,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_hole_between_segments_is_cut, world_set_up, world_tear_down),
         cmocka_unit_test_setup_teardown(test_hole_in_a_compacted_log_is_kept, world_set_up, world_tear_down),
         cmocka_unit_test_setup_teardown(test_damage_below_the_point_is_kept, world_set_up, world_tear_down),
-        cmocka_unit_test_setup_teardown(test_damage_below_the_mark_takes_its_segment, world_set_up, world_tear_down),
+        cmocka_unit_test_setup_teardown(test_damage_below_the_mark_is_kept, world_set_up, world_tear_down),
+        cmocka_unit_test_setup_teardown(test_damage_where_a_truncation_was, world_set_up, world_tear_down),
+        cmocka_unit_test_setup_teardown(test_damage_below_a_truncation, world_set_up, world_tear_down),
         cmocka_unit_test_setup_teardown(test_damage_in_the_last_segment_rolls, world_set_up, world_tear_down),
         cmocka_unit_test_setup_teardown(test_log_shorter_than_the_point_is_damage, world_set_up, world_tear_down),
         cmocka_unit_test_setup_teardown(test_clean_marker_on_a_cut_file_is_not_believed, world_set_up, world_tear_down),
