@@ -150,16 +150,37 @@ static struct hit find_hit(struct crash_world *world, const struct rot_file *fil
     return hit;
 }
 
-/* Below the recovery point damage is kept, and the log goes on with the next sound batch; without one it goes on at the
- * point. Above both points it is cut. Between the recovery point and the high watermark the rest of the segment is lost
- * with it, which other tests ask for. False: leave it. */
-static bool lower_promises(struct crash_world *world, const struct hit *hit)
+struct cuts {
+    int64_t base_offset;
+    bool has_cut;
+};
+
+static void see_cut(void *arg, const struct stele_history_event *event)
+{
+    struct cuts *cuts = arg;
+    cuts->has_cut |= event->kind == STELE_HISTORY_CUT && event->reason != STELE_REASON_TORN_TAIL &&
+                     event->offset >= cuts->base_offset;
+}
+
+/* Does history tell of a truncation inside the segment or behind it? */
+static bool has_cut(struct crash_world *world, int64_t base_offset)
+{
+    struct cuts cuts = {.base_offset = base_offset};
+    enum stele_err err = stele_history_read(&world->test.env, CRASH_DIR, see_cut, &cuts);
+    MODEL_CHECK(&world->model, err == STELE_OK, "%s", stele_err_name(err));
+    return cuts.has_cut;
+}
+
+/* Below the recovery point, and where the file was never cut below the high watermark and the start too, damage is
+ * kept, and the log goes on with the next sound batch; without one it goes on at the point. Above all of them it is
+ * cut. Where the file was cut the rest of the segment is lost with it, which other tests ask for. False: leave it. */
+static bool lower_promises(struct crash_world *world, const struct hit *hit, int64_t base_offset)
 {
     const struct crash_checkpoint *checkpoint = &world->checkpoint;
     int64_t point = stele_max_i64(checkpoint->recovery_point, checkpoint->high_watermark);
     int64_t offset = stele_max_i64(hit->first, checkpoint->log_start_offset);
     bool is_cut = offset >= point && hit->first >= checkpoint->recovery_point;
-    if (!is_cut && hit->first >= checkpoint->recovery_point)
+    if (!is_cut && hit->first >= checkpoint->recovery_point && has_cut(world, base_offset))
         return false;
     int64_t end = is_cut ? hit->first : hit->above_point;
     if (is_cut || !hit->has_sound)
@@ -204,7 +225,7 @@ static void rot_log(struct crash_world *world)
     draw_range(world, file.count, &pos, &end);
     if (keep_off_uncovered(world, &file, &pos, &end)) {
         struct hit hit = find_hit(world, &file, pos, end);
-        if (hit.first < 0 || lower_promises(world, &hit)) {
+        if (hit.first < 0 || lower_promises(world, &hit, walk_of(&file).next)) {
             damage(world, &file, pos, end);
             log_model_push_ghosts(&world->model, world->pending, world->pending_count);
             crash_drop_pending(world);
