@@ -82,6 +82,7 @@ struct stele_fetcher {
     int32_t id, next_epoch;
     uint32_t attempt; /* of the session; answers of earlier ones do not count */
     bool is_broken;   /* the next request is a full one */
+    bool is_opening;  /* a full request is under way: nothing can be sent behind it yet */
     int32_t count;    /* entries */
     struct stele_list entries, due, forgotten;
 };
@@ -107,7 +108,7 @@ void stele_fetcher_touch(struct stele_fetcher_entry *entry);
 /** Takes it out. True: the server knows it, so it waits among the forgotten; its memory stays until
  * stele_fetcher_next_forgotten() gives it. False: it is the owner's again at once. */
 bool stele_fetcher_remove(struct stele_fetcher_entry *entry);
-/** Begins a request; a full one makes every entry due. */
+/** Begins a request, not while one opens the session; a full one makes every entry due. */
 struct stele_fetcher_request stele_fetcher_begin(struct stele_fetcher *fetcher);
 /** The next due entry: not due any more. Not sent after all (it is delayed): the owner just goes on, and touches it
  * later. Sent: the owner calls stele_fetcher_sent(). */
@@ -116,7 +117,7 @@ void stele_fetcher_sent(struct stele_fetcher_entry *entry);
 /** The next entry to be named as forgotten, the owner's again; NULL: none. In a full request they are given and need
  * not be named. */
 struct stele_fetcher_entry *stele_fetcher_next_forgotten(struct stele_fetcher *fetcher);
-/** Is there anything to say that the server does not know? */
+/** Whether a request may be sent behind those under way, and says something that the server does not know. */
 bool stele_fetcher_is_due(const struct stele_fetcher *fetcher);
 /** An answer came, `err` of the whole and `id` in it; or none did (any error of the network). An error breaks the
  * session; so does the owner by UNKNOWN_SERVER_ERROR when a partition is in it that was not asked for, or misses in a

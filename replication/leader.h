@@ -48,7 +48,9 @@ enum {
     STELE_ISR_BACKOFF_MS = 250 /* before another try after INELIGIBLE_REPLICA */
 };
 
-/** A wish for the controller (Kafka's AlterPartition). Answered by an event, once; also when it was lost on the way. */
+/** A wish for the controller (Kafka's AlterPartition). Answered by an event, once; also when it was lost on the way.
+ * The controller works on the wishes of one node in the order in which they were sent: a refusal is the last word only
+ * if no earlier copy of the wish can still arrive. */
 struct stele_isr_change {
     uint64_t change_id;
     int32_t leader_epoch, partition_epoch; /* that it rests on */
@@ -63,6 +65,8 @@ struct stele_isr_answer {
     enum stele_err err;                    /* of the network too */
     int32_t leader_epoch, partition_epoch; /* with OK: after the change, as isr */
     struct stele_node_set isr;
+    int32_t min_isr; /* by which the controller worked it out; 0: not said. Counts, if it is more than the setting,
+                        until the metadata of the change is applied here */
 };
 
 enum stele_isr_state {
@@ -133,10 +137,12 @@ struct stele_leader {
     struct stele_node_set isr; /* committed */
     bool is_recovering;
     enum stele_isr_state isr_state;
-    struct stele_isr_change change; /* unless COMMITTED */
-    bool is_change_open;            /* its answer told nothing: wait for metadata */
-    int64_t resend_ms;              /* INT64_MAX: its answer is awaited */
-    int64_t scan_ms, expand_after_ms;
+    struct stele_isr_change change;  /* unless COMMITTED */
+    bool is_change_open;             /* its answer told nothing: wait for metadata */
+    int64_t resend_ms;               /* INT64_MAX: its answer is awaited */
+    int64_t scan_ms, retry_after_ms; /* the next look for laggards; no new change before */
+    int32_t expand_from;             /* index of the replica that is looked at first: no refused one starves others */
+    int32_t min_isr_floor;           /* 0: none */
     uint64_t last_change_id;
 
     uint64_t reached; /* bits of enum stele_leader_reached, for tests */
