@@ -752,9 +752,11 @@ static void check_at_ready(struct run *run, const struct place *place, void *arg
 {
     const struct survey *survey = arg;
     int64_t end = surveyed(survey->ends, run, place);
+    bool is_nameless = survey->is_nameless[place->life->topic][place->partition->number];
+    if (end < 0 && is_nameless) /* it holds what it may; nobody can say any more what was seen there */
+        cut(run, place->partition, place->partition->written_end);
     if (end < 0 && model_may_be_gone(run, place->life))
         return;
-    bool is_nameless = survey->is_nameless[place->life->topic][place->partition->number];
     if (end < 0 && place->partition->number < place->life->partition_count && !run->must_restart && !is_nameless)
         sim_world_fail(&run->world, "%s is gone, and nobody deleted it", place->name);
     check_end(run, place, surveyed(survey->starts, run, place), end);
@@ -771,7 +773,7 @@ static void find_gone(struct run *run, const struct survey *survey)
         for (int k = 0; k < run->topics[i].life_count && !run->must_restart; k++) {
             bool is_there = false;
             for (int n = 0; n < RUN_PARTITIONS_MAX; n++)
-                is_there = is_there || survey->ends[i][k][n] >= 0;
+                is_there = is_there || survey->ends[i][k][n] >= 0 || survey->is_nameless[i][n];
             if (!is_there && model_may_be_gone(run, run->topics[i].lives[k]))
                 run->topics[i].lives[k]->is_gone = true;
         }
