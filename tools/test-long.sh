@@ -42,7 +42,8 @@ for test in json.load(sys.stdin)["tests"]:
     xargs -d '\n' -P "$jobs" -n 1 bash -c '
         IFS=$'"'\\t'"' read -r -a words <<<"$0"
         name=$(basename "${words[0]}")
-        valgrind -q --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite "${words[@]}" >"$work/$name" 2>&1 && exit 0
+        export STELE_TEST_STRIDE=5
+        timeout 900 valgrind -q --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite "${words[@]}" >"$work/$name" 2>&1 && exit 0
         echo "$name:"; tail -n 30 "$work/$name"; exit 1' <"$work/units"
 }
 

@@ -135,3 +135,10 @@ size_t stele_test_hex(const char *hex, uint8_t *out_bytes, size_t capacity)
     }
     return count;
 }
+
+int64_t stele_test_stride(int64_t stride)
+{
+    const char *times = getenv("STELE_TEST_STRIDE");
+    int64_t number = times == NULL ? 1 : strtoll(times, NULL, 10);
+    return stride * (number < 1 ? 1 : number);
+}

@@ -41,6 +41,10 @@ void stele_test_env_init(struct stele_test_env *test, struct stele_vfs *vfs);
 /** Runs what is posted, until nothing is. */
 void stele_test_env_run(struct stele_test_env *test);
 
+/** How far a loop that lets one call after another fail goes from one to the next: `stride`, or as many times that as
+ * STELE_TEST_STRIDE says, where a run is slow (valgrind). */
+int64_t stele_test_stride(int64_t stride);
+
 #define assert_ok(expression) assert_int_equal((expression), STELE_OK)
 
 /** "00 ff..." without blanks into bytes; returns how many. */

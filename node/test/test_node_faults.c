@@ -67,7 +67,7 @@ static void test_memory(void **state)
     for (uint64_t seed = 1; seed <= 6; seed++) {
         int64_t at = 1 + (int64_t)(seed % 2);
         while (memory_fails_at(seed, (enum before)(seed % 3), at, 0))
-            at += seed <= 3 ? 4 : 23;
+            at += stele_test_stride(seed <= 3 ? 4 : 23);
         assert_true(at > 200);
     }
 }
@@ -78,7 +78,7 @@ static void test_memory_lasting(void **state)
     for (uint64_t seed = 1; seed <= 6; seed++) {
         int64_t at = 1 + (int64_t)seed;
         while (memory_fails_at(seed, (enum before)(seed % 3), at, 1 + (int)(at % 60)))
-            at += 41;
+            at += stele_test_stride(41);
         assert_true(at > 200);
     }
 }
@@ -113,7 +113,7 @@ static void each_disk_call(const struct sim_disk_fault *fault, uint64_t first_se
     for (uint64_t seed = first_seed; seed < first_seed + 6; seed++) {
         int64_t at = 1 + 2 * (int64_t)(seed / 3 % 2); /* half of the calls of each kind of start */
         while (disk_fails_at(seed, (enum before)(seed % 3), at, fault))
-            at += 4;
+            at += stele_test_stride(4);
         assert_true(at > 60);
     }
 }

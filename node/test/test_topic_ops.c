@@ -45,7 +45,7 @@ static void test_crash(void **state)
     for (uint64_t seed = 1; seed <= 12; seed++) {
         int64_t at = (int64_t)(seed % 7);
         while (crash_at(seed, at))
-            at += 7;
+            at += stele_test_stride(7);
         assert_true(at > 200);
     }
 }
@@ -88,7 +88,7 @@ static void test_memory(void **state)
     for (uint64_t seed = 1; seed <= 4; seed++) {
         int64_t at = (int64_t)seed;
         while (memory_fails_at(seed, at))
-            at += 5;
+            at += stele_test_stride(5);
         assert_true(at > 200);
     }
 }
@@ -119,7 +119,7 @@ static void each_disk_call(const struct sim_disk_fault *fault, uint64_t first_se
     for (uint64_t seed = first_seed; seed < first_seed + 4; seed++) {
         int64_t at = 1 + (int64_t)(seed % 3);
         while (disk_fails_at(seed, at, fault))
-            at += 3;
+            at += stele_test_stride(3);
         assert_true(at > 60);
     }
 }

@@ -261,8 +261,8 @@ static void run_scene(const struct scene *scene, int64_t inout_faults[2])
         struct opening round = {.scene = scene->name, .seed = k / WORLD_FAULTS};
         if (round.seed > 0 && fault->crash == SIM_DISK_KILL)
             continue; /* leaves nothing to chance */
-        for (round.at = 1; run_round(image, &open, fault, &round, &done); round.at++)
-            inout_faults[fault->is_memory]++;
+        for (round.at = 1; run_round(image, &open, fault, &round, &done); round.at += stele_test_stride(1))
+            inout_faults[fault->is_memory] += stele_test_stride(1);
     }
     sim_disk_free(image);
     world_leave(&o.w, &done);
