@@ -106,8 +106,9 @@ struct stele_quorum {
     bool is_round_unsent, is_round_lost;
     uint32_t granted_mask, refused_mask; /* by place among the voters */
     int32_t lost_rounds;
-    bool has_heard_leader;    /* FOLLOWER: an answer came, and no sign of its end since */
+    bool has_heard_leader;    /* FOLLOWER: an answer came, and no sign of the leader's end since */
     bool has_leader_resigned; /* it said so in this epoch */
+    bool is_suspecting;       /* its connection closed, and no answer came since */
 
     /* LEADER; end_acked_mask and end_retry_ms: RESIGNED */
     int64_t epoch_start;
@@ -130,7 +131,7 @@ struct stele_quorum {
         uint64_t generation;
         int32_t to;
         int64_t retry_ms, expires_ms; /* when to send; when an answer comes too late */
-        int64_t awaited_end;          /* fetch again when synced up to it */
+        int64_t awaited_end;          /* the log is to be changed, to this end; -1: no */
         int32_t failures;
         int64_t leader_high_watermark; /* -1: not known */
         bool is_of_snapshot, is_installing;

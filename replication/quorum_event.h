@@ -190,7 +190,8 @@ struct stele_quorum_update {
 
     bool has_answer; /* to the request of this event; a valid fetch may wait */
     struct stele_quorum_answer answer;
-    bool has_change_done; /* the voter change under way ended */
+    bool has_change_refused; /* the change of this event; change_err says why */
+    bool has_change_done;    /* the change under way ended, with change_err */
     enum stele_err change_err;
 
     bool has_role_changed; /* role, epoch or leader: look at parked fetches */
