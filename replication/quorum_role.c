@@ -214,9 +214,18 @@ void stele_quorum__round_over(struct stele_quorum *quorum, struct stele_quorum_u
     }
 }
 
+static int32_t bit_count(uint32_t mask)
+{
+    int32_t count = 0;
+    for (; mask != 0; mask &= mask - 1) {
+        count++;
+    }
+    return count;
+}
+
 static bool is_round_won(const struct stele_quorum *quorum)
 {
-    return __builtin_popcount(quorum->granted_mask) >= stele_quorum__majority(quorum);
+    return bit_count(quorum->granted_mask) >= stele_quorum__majority(quorum);
 }
 
 void stele_quorum__round_count(struct stele_quorum *quorum, struct stele_quorum_update *update)
@@ -229,8 +238,8 @@ void stele_quorum__round_count(struct stele_quorum *quorum, struct stele_quorum_
     }
     bool is_open =
         quorum->role == STELE_QUORUM_PROSPECTIVE || (quorum->role == STELE_QUORUM_CANDIDATE && !quorum->is_round_lost);
-    if (is_open && stele_quorum_voters(quorum)->count - __builtin_popcount(quorum->refused_mask) <
-                       stele_quorum__majority(quorum)) {
+    if (is_open &&
+        stele_quorum_voters(quorum)->count - bit_count(quorum->refused_mask) < stele_quorum__majority(quorum)) {
         round_lost(quorum, update);
     }
 }
