@@ -57,6 +57,20 @@ static bool is_eligible(const struct stele_partition_state *state, const struct 
            (member->node_epoch == -1 && stele_node_set_has(&state->isr, member->node_id));
 }
 
+/* Who is damaged leaves the ELR too. Nodes that are no replicas (any more) do not matter. */
+static enum stele_err check_damaged(const struct stele_partition_state *state,
+                                    const struct stele_alter_partition *request, struct stele_partition_change *change)
+{
+    for (int32_t i = 0; i < request->damaged_count; i++) {
+        const int32_t node_id = request->damaged[i];
+        if (stele_node_set_has(&change->isr, node_id) ||
+            (stele_node_set_has(&state->replicas, node_id) && !stele_node_set_add(&change->lost_tail, node_id))) {
+            return STELE_INVALID_REQUEST;
+        }
+    }
+    return STELE_OK;
+}
+
 enum stele_err stele_alter_partition(const struct stele_partition_state *state,
                                      const struct stele_alter_partition *request,
                                      const struct stele_partition_view *view,
@@ -66,6 +80,9 @@ enum stele_err stele_alter_partition(const struct stele_partition_state *state,
     enum stele_err err = check_epochs(state, request);
     if (err == STELE_OK) {
         err = check_isr(state, request, &change.isr);
+    }
+    if (err == STELE_OK) {
+        err = check_damaged(state, request, &change);
     }
     for (int32_t i = 0; err == STELE_OK && i < request->isr_count; i++) {
         if (!is_eligible(state, &request->isr[i], view)) {

@@ -1,6 +1,6 @@
 /* A leader's wish to change its ISR, as the controller checks it (AlterPartition, facts 4.8, KIP-497, KIP-903).
  *
- * The sender's own node epoch is checked once a request by stele_registry_check_sender (4.8.1), topic and partition by
+ * The sender's own node epoch is checked once a request by stele_registry_admit (4.8.1), topic and partition by
  * who looks them up (4.8.2). Answers leave only after the record is committed (4.8.9), those without a record after
  * everything before them is (4.1.3). */
 #ifndef STELE_REPLICATION_ALTER_PARTITION_H
@@ -19,6 +19,8 @@ struct stele_alter_partition {
     int32_t leader_epoch, partition_epoch;
     const struct stele_isr_member *isr; /* borrowed for the call */
     int32_t isr_count;
+    const int32_t *damaged; /* borrowed; nodes that lost records that they had: not to be eligible either */
+    int32_t damaged_count;
     bool is_recovering;
 };
 
@@ -40,7 +42,8 @@ struct stele_altered_partition {
  *   FENCED_LEADER_EPOCH     a leader epoch below ours
  *   INVALID_REQUEST         the sender does not lead
  *   INVALID_UPDATE_VERSION  a partition epoch below ours
- *   INVALID_REQUEST         no subset of the replicas, a node twice, without the leader, or the recovery rules of 3.7.2
+ *   INVALID_REQUEST         no subset of the replicas, a node twice, without the leader, with a damaged one, or against
+ *                           the recovery rules of 3.7.2
  *   INELIGIBLE_REPLICA      a member is fenced, shutting down, offline, not registered, or of another epoch */
 STELE_MUST_CHECK enum stele_err stele_alter_partition(const struct stele_partition_state *state,
                                                       const struct stele_alter_partition *request,

@@ -20,6 +20,7 @@ struct stele_registry_entry {
     int64_t session_end_ms;  /* INT64_MAX: it has none */
     int64_t metadata_offset; /* of its last heartbeat to this controller; -1: none came yet */
     int64_t shutdown_offset;
+    int64_t request_number; /* of the last request that was admitted */
 };
 
 void stele_registry_init(struct stele_registry *registry, struct stele_mem *mem,
@@ -73,6 +74,7 @@ static void soft_reset(struct stele_registry_entry *entry)
 {
     entry->session_end_ms = INT64_MAX;
     entry->metadata_offset = entry->shutdown_offset = -1;
+    entry->request_number = 0;
 }
 
 static enum stele_err room_make(struct stele_registry *registry, int32_t count)
@@ -108,7 +110,7 @@ enum stele_err stele_registry_apply(struct stele_registry *registry, const struc
         registry->count++;
         entry = &registry->entries[at];
         soft_reset(entry);
-    } else if (entry->node.node_epoch != record->node_epoch || record->is_fenced) {
+    } else if (entry->node.node_epoch != record->node_epoch) {
         soft_reset(entry);
     }
     entry->node = *record;
@@ -330,9 +332,18 @@ bool stele_registry_has_session(const struct stele_registry *registry, int32_t n
     return entry != NULL && entry->session_end_ms != INT64_MAX && entry->session_end_ms > now_ms;
 }
 
-enum stele_err stele_registry_check_sender(const struct stele_registry *registry, int32_t node_id, int64_t node_epoch)
+enum stele_err stele_registry_admit(struct stele_registry *registry, int32_t node_id, int64_t node_epoch,
+                                    int64_t request_number)
 {
-    return entry_of_life(registry, node_id, node_epoch) != NULL ? STELE_OK : STELE_STALE_BROKER_EPOCH;
+    struct stele_registry_entry *entry = entry_of_life(registry, node_id, node_epoch);
+    if (entry == NULL) {
+        return STELE_STALE_BROKER_EPOCH;
+    }
+    if (request_number <= entry->request_number) {
+        return STELE_REQUEST_TIMED_OUT;
+    }
+    entry->request_number = request_number;
+    return STELE_OK;
 }
 
 const struct stele_node_registration *stele_registry_find(const struct stele_registry *registry, int32_t node_id)

@@ -179,9 +179,12 @@ int32_t stele_registry_expired(const struct stele_registry *registry, int64_t no
 /** A session that has not ended; never of a fenced node. */
 bool stele_registry_has_session(const struct stele_registry *registry, int32_t node_id, int64_t now_ms);
 
-/** The sender of a controller's request (4.8.1). Errors: STALE_BROKER_EPOCH (another life, or not registered). */
-STELE_MUST_CHECK enum stele_err stele_registry_check_sender(const struct stele_registry *registry, int32_t node_id,
-                                                            int64_t node_epoch);
+/** The sender of a request that changes partitions (4.8.1). A life numbers its requests upwards from 1, one that it
+ * sends again anew: of two copies that came by different connections the earlier one must not be worked on after the
+ * later one was refused, for the leader has then gone back to the ISR it had. Errors: STALE_BROKER_EPOCH  another life,
+ * or not registered REQUEST_TIMED_OUT   a request with this number or a higher one was here */
+STELE_MUST_CHECK enum stele_err stele_registry_admit(struct stele_registry *registry, int32_t node_id,
+                                                     int64_t node_epoch, int64_t request_number);
 
 /* Questions. */
 

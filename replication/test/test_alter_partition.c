@@ -9,7 +9,8 @@
 struct alter_case {
     const char *name, *before, *active;
     int32_t sender_id, leader_epoch, partition_epoch;
-    const char *isr; /* "12-3+": a digit, then + for an old node epoch, ? for an unknown one */
+    const char
+        *isr; /* "12?3+x4": a digit, then + for an old node epoch, ? for an unknown one; after x who is damaged */
     bool is_recovering;
     enum stele_err err;
     const char *after;
@@ -44,13 +45,17 @@ static const struct alter_case CASES[] = {
      NULL},
     {"4.8.6 joins without an epoch", "r123 i12 L1", "123", 1, 5, 9, "123?", false, STELE_INELIGIBLE_REPLICA, NULL},
     {"4.8.6 stays without an epoch", "r123 i123 L1", "123", 1, 5, 9, "12?", false, STELE_OK, "r123 i12 L1"},
+    {"a damaged one is not eligible", "r123 i12 L1", "123", 1, 5, 9, "1x2", false, STELE_OK, "r123 i1 k2 L1"},
+    {"nor any more", "r123 i1 e2 L1", "123", 1, 5, 9, "1x2", false, STELE_OK, "r123 i1 k2 L1"},
+    {"a damaged one is no replica", "r123 i12 L1", "123", 1, 5, 9, "12x7", false, STELE_OK, "r123 i12 L1"},
+    {"a damaged one is in sync", "r123 i12 L1", "123", 1, 5, 9, "12x2", false, STELE_INVALID_REQUEST, NULL},
     {"4.8.8 another leader", "r412 i12 a4 d12 L1", "124", 1, 5, 9, "124", false, STELE_NEW_LEADER_ELECTED, "r4 i4 L4"},
 };
 
 static int32_t members_of(const char *text, struct stele_isr_member *members)
 {
     int32_t count = 0;
-    for (; *text != 0; text++) {
+    for (; *text != 0 && *text != 'x'; text++) {
         if (*text == '+' || *text == '?') {
             members[count - 1].node_epoch = *text == '+' ? 55 : -1;
         } else {
@@ -67,11 +72,15 @@ static void test_alter(void **state)
     const struct stele_partition_state before = state_of_text(c->before);
     const struct stele_partition_view view = view_of_text(c->active, 2);
     struct stele_isr_member members[20];
+    const char *damaged_text = strchr(c->isr, 'x');
+    const struct stele_node_set damaged = set_of_text(damaged_text != NULL ? damaged_text + 1 : "");
     const struct stele_alter_partition request = {.sender_id = c->sender_id,
                                                   .leader_epoch = c->leader_epoch,
                                                   .partition_epoch = c->partition_epoch,
                                                   .isr = members,
                                                   .isr_count = members_of(c->isr, members),
+                                                  .damaged = damaged.ids,
+                                                  .damaged_count = damaged.count,
                                                   .is_recovering = c->is_recovering};
     struct stele_partition_outcome outcome = {.changed = 77};
     assert_int_equal(stele_alter_partition(&before, &request, &view, &outcome), c->err);

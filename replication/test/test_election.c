@@ -1,4 +1,5 @@
 /* Every rule of a partition change, by its number in the facts about Kafka's replication. */
+#include "replication/reassignment.h"
 #include "replication/test/partition_text.h"
 
 struct change_case {
@@ -230,6 +231,14 @@ static void test_create(void **state)
     assert_int_equal(stele_partition_create(&replicas, &view, &created), STELE_INVALID_REPLICA_ASSIGNMENT);
 }
 
+/* Progress of a reassignment is who of those to be added is in sync. */
+static void test_joined(void **state)
+{
+    (void)state;
+    const struct stele_partition_state before = state_of_text("r34512 i1234 a45 d12 L1");
+    assert_int_equal(stele_reassignment_joined(&before), 1);
+}
+
 /* The scans ask for an election exactly where it would change something (4.11). */
 static void test_wants(void **state)
 {
@@ -284,7 +293,7 @@ static void test_soundness(void **state)
 
 int main(void)
 {
-    struct CMUnitTest tests[2 * STELE_ARRAY_LEN(CASES) + STELE_ARRAY_LEN(ELECTIONS) + 4];
+    struct CMUnitTest tests[2 * STELE_ARRAY_LEN(CASES) + STELE_ARRAY_LEN(ELECTIONS) + 5];
     size_t count = 0;
     for (size_t i = 0; i < STELE_ARRAY_LEN(CASES); i++) {
         void *initial = (void *)(uintptr_t)&CASES[i];
@@ -298,6 +307,7 @@ int main(void)
     }
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_too_many);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_create);
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_joined);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_wants);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_soundness);
     return cmocka_run_group_tests(tests, NULL, NULL);
