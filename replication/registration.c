@@ -13,7 +13,7 @@ static bool is_within_bounds(const struct stele_node_registration *node)
     if (node->node_id < 0 || stele_uuid_is_zero(&node->incarnation_id) || node->directory_count < 0 ||
         node->directory_count > STELE_NODE_DIRECTORIES_MAX || node->listener_count < 0 ||
         node->listener_count > STELE_NODE_LISTENERS_MAX || node->feature_min > node->feature_max ||
-        !is_text(node->rack, sizeof node->rack)) {
+        !is_text(node->rack, sizeof node->rack) || !is_text(node->version, sizeof node->version)) {
         return false;
     }
     for (int32_t i = 0; i < node->listener_count; i++) {
@@ -44,6 +44,17 @@ static int32_t directory_position(const struct stele_node_registration *node, co
         }
     }
     return -1;
+}
+
+uint32_t stele_node_directory_bits(const struct stele_node_registration *node, const struct stele_uuid *directories,
+                                   int32_t count)
+{
+    uint32_t bits = 0;
+    for (int32_t i = 0; i < count; i++) {
+        const int32_t at = directory_position(node, &directories[i]);
+        bits |= at >= 0 ? UINT32_C(1) << at : 0;
+    }
+    return bits;
 }
 
 static bool has_valid_directories(const struct stele_registry *registry, const struct stele_node_registration *node)

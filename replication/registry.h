@@ -21,6 +21,7 @@ enum {
     STELE_NODE_LISTENER_NAME_BYTES = 64,
     STELE_NODE_HOST_BYTES = 256,
     STELE_NODE_RACK_BYTES = 128,
+    STELE_NODE_VERSION_BYTES = 64,
     STELE_NODE_DIRECTORIES_MAX = 16
 };
 
@@ -43,7 +44,8 @@ struct stele_node_registration {
     struct stele_node_listener listeners[STELE_NODE_LISTENERS_MAX];
     int32_t listener_count;
     char rack[STELE_NODE_RACK_BYTES];
-    int32_t feature_min, feature_max; /* levels that its program can run */
+    int32_t feature_min, feature_max;       /* levels that its program can run */
+    char version[STELE_NODE_VERSION_BYTES]; /* of its program; to be told only */
     bool is_fenced, is_shutting_down;
 };
 
@@ -61,6 +63,8 @@ struct stele_registry_terms {
     int64_t now_ms;
 };
 
+/** With another life, the batch has the change of every partition that has the node in its ISR or ELR: worked out after
+ * the record was replayed, so that the node is not active in their views. */
 struct stele_registration_verdict {
     struct stele_node_registration record; /* to be written */
     bool is_same_incarnation;  /* a repeated request (4.2.8): epoch and flags are kept, no partition changes */
@@ -89,11 +93,13 @@ struct stele_heartbeat {
 
 struct stele_heartbeat_verdict {
     enum stele_node_state from, to;
-    /* To be written, each with the changes of all partitions that it touches; the flags in one record. */
+    /* To be written in one record, in one batch with the changes of the partitions that it touches: worked out after
+     * the flags were replayed. Fenced, shutting down: those with the node in the ISR (4.3.11, 4.3.13). Unfenced: those
+     * without a leader that have the node as replica. Offline: those with the replica there, named in lost_tail. */
     bool has_change;
     bool is_fenced, is_shutting_down; /* the flags afterwards */
     uint32_t offline_directories;     /* afterwards: an offline directory stays so for this life */
-    bool elects; /* it just came back: partitions without a leader are looked at after its flag changed (4.3.12) */
+    bool elects;                      /* it was unfenced (4.3.12) */
     /* The answer. */
     bool answer_is_caught_up, answer_is_fenced, answer_should_shut_down;
 };
@@ -192,6 +198,9 @@ STELE_MUST_CHECK enum stele_err stele_registry_admit(struct stele_registry *regi
 const struct stele_node_registration *stele_registry_find(const struct stele_registry *registry, int32_t node_id);
 /** In the order of ids; NULL: no more. */
 const struct stele_node_registration *stele_registry_at(const struct stele_registry *registry, int32_t position);
+/** Directories by their ids as bits of a registration; ids that it does not have are passed over. */
+uint32_t stele_node_directory_bits(const struct stele_node_registration *node, const struct stele_uuid *directories,
+                                   int32_t count);
 /** Registered, not fenced, not in controlled shutdown. */
 bool stele_registry_is_active_node(const struct stele_registry *registry, int32_t node_id);
 /** Adds the nodes of a set that are registered to a view, each once; whether a replica is offline is the owner's
