@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/uuid.h"
 #include "proto/api_admin.h"
+#include "proto/api_peer.h"
 
 #include <stdbool.h>
 
@@ -68,6 +69,7 @@ struct stele_metadata_node {
     int32_t node_id;
     const char *host;
     int32_t port;
+    const char *rack; /* "": none */
 };
 
 struct stele_metadata_partition {
@@ -108,6 +110,8 @@ struct stele_create_topic_request {
     size_t setting_count;
     int32_t timeout_ms;
     bool validate_only;
+    const struct stele_assigned_partition *assignments; /* none: the controller places them */
+    size_t assignment_count;
 };
 
 struct stele_create_topic_response {
@@ -153,6 +157,8 @@ struct stele_produce_result {
 struct stele_produce_response {
     const struct stele_produce_result *results;
     size_t result_count;
+    const struct stele_metadata_node *nodes; /* those that current_leader_id names */
+    size_t node_count;
 };
 
 enum stele_isolation { STELE_READ_UNCOMMITTED = 0, STELE_READ_COMMITTED = 1 };
@@ -165,6 +171,13 @@ struct stele_fetch_partition {
     int32_t current_leader_epoch; /* -1: do not check */
     int32_t last_fetched_epoch;   /* -1: none; replicas validate by it */
     int64_t log_start_offset;     /* of a follower; -1 for a consumer */
+    int64_t synced_offset;        /* of a follower: the end of what it has synced; -1 unknown */
+    int64_t known_high_watermark; /* of a follower: a larger one is worth an answer (KIP-1166); -1: it is not */
+};
+
+struct stele_forgotten_partition {
+    struct stele_uuid topic_id;
+    int32_t partition;
 };
 
 struct stele_fetch_request {
@@ -175,6 +188,14 @@ struct stele_fetch_request {
     enum stele_isolation isolation;
     const struct stele_fetch_partition *partitions;
     size_t partition_count;
+    const char *cluster_id;                 /* of a replica; "" */
+    struct stele_uuid replica_directory_id; /* of a replica of the metadata log */
+    int64_t replica_epoch;                  /* the node epoch; -1 */
+    int32_t session_id;                     /* with session_epoch as in KIP-227; (0, -1): no session */
+    int32_t session_epoch;
+    const struct stele_forgotten_partition *forgotten; /* leave the session */
+    size_t forgotten_count;
+    const char *rack; /* of a consumer; "" */
 };
 
 struct stele_aborted_transaction {
@@ -190,12 +211,20 @@ struct stele_fetch_result {
     size_t aborted_count;
     uint32_t records_bytes; /* whole and perhaps one cut batch; consecutive in the frame */
     int32_t current_leader_id, current_leader_epoch;
+    int32_t diverging_epoch; /* -1, or with its end the point up to which both logs agree at most */
+    int64_t diverging_end_offset;
+    int64_t snapshot_end_offset; /* -1, or with its epoch the snapshot of the metadata log to take instead */
+    int32_t snapshot_epoch;
+    int32_t preferred_read_replica; /* -1, or the node to read from (KIP-392) */
 };
 
 struct stele_fetch_response {
     enum stele_err err;
     const struct stele_fetch_result *results;
     size_t result_count;
+    int32_t session_id;                      /* 0: none */
+    const struct stele_metadata_node *nodes; /* those that current_leader_id names */
+    size_t node_count;
 };
 
 /** Special values of list_offsets, as Kafka's. */

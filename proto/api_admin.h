@@ -24,6 +24,13 @@ enum stele_setting_origin {
     STELE_SETTING_OF_TOPIC = 4
 };
 
+/** Where a partition shall lie. */
+struct stele_assigned_partition {
+    int32_t partition;
+    const int32_t *replicas; /* the preferred leader first */
+    size_t replica_count;
+};
+
 struct stele_delete_topic_request {
     const char *name; /* "" to name it by its id */
     struct stele_uuid topic_id;
@@ -42,6 +49,8 @@ struct stele_create_partitions_request {
     int32_t partition_count; /* all of them afterwards */
     int32_t timeout_ms;
     bool validate_only;
+    const struct stele_assigned_partition *assignments; /* of the new ones; none: the controller places them */
+    size_t assignment_count;
 };
 
 struct stele_create_partitions_response {
@@ -67,6 +76,13 @@ struct stele_described_partition {
     size_t isr_count;
     const int32_t *elr; /* eligible to lead without being in sync (KIP-966) */
     size_t elr_count;
+    const int32_t *last_known_elr;
+    size_t last_known_elr_count;
+    const int32_t *adding; /* a reassignment under way */
+    size_t adding_count;
+    const int32_t *removing;
+    size_t removing_count;
+    bool is_recovering; /* after an unclean election */
 };
 
 struct stele_described_topic {
@@ -241,6 +257,15 @@ struct stele_log_histogram {
     size_t bucket_count;
 };
 
+/** What a leader knows of a replica. */
+struct stele_replica_progress {
+    int32_t node_id;
+    int64_t log_end_offset; /* -1 unknown */
+    int64_t synced_offset;
+    int64_t last_caught_up_ms; /* ago; -1 never */
+    bool is_in_sync;
+};
+
 struct stele_described_log {
     enum stele_err err;
     const char *message;
@@ -267,6 +292,10 @@ struct stele_described_log {
     size_t damaged_count;
     const struct stele_log_histogram *histograms;
     size_t histogram_count;
+    const struct stele_replica_progress *replicas; /* of a leader */
+    size_t replica_count;
+    int32_t leader_id;          /* -1 none */
+    int64_t epoch_start_offset; /* of a leader; -1 */
 };
 
 struct stele_describe_log_response {

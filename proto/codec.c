@@ -2,6 +2,7 @@
 
 #include "proto/codec_admin.h"
 #include "proto/codec_fields.h"
+#include "proto/codec_peer.h"
 #include "proto/frame.h"
 #include "stele.pb-c.h"
 
@@ -76,7 +77,8 @@ STELE_CODEC_MESSAGE(metadata_request, struct stele_metadata_request, Stele__Wire
 #define METADATA_NODE(F)                                                                                               \
     F(int, node_id)                                                                                                    \
     F(text, host)                                                                                                      \
-    F(int, port)
+    F(int, port)                                                                                                       \
+    F(text, rack)
 STELE_CODEC_MESSAGE(metadata_node, struct stele_metadata_node, Stele__Wire__MetadataNode, METADATA_NODE)
 STELE_CODEC_ARRAY(metadata_node, struct stele_metadata_node, Stele__Wire__MetadataNode)
 
@@ -114,7 +116,8 @@ STELE_CODEC_MESSAGE(metadata_response, struct stele_metadata_response, Stele__Wi
     F(int, replication_factor)                                                                                         \
     F(list, settings, setting_count, setting_pair)                                                                     \
     F(int, timeout_ms)                                                                                                 \
-    F(int, validate_only)
+    F(int, validate_only)                                                                                              \
+    F(list, assignments, assignment_count, assigned_partition)
 STELE_CODEC_MESSAGE(create_topic_request, struct stele_create_topic_request, Stele__Wire__CreateTopicRequest,
                     CREATE_TOPIC_REQUEST)
 
@@ -154,7 +157,9 @@ STELE_CODEC_MESSAGE(produce_request, struct stele_produce_request, Stele__Wire__
 STELE_CODEC_MESSAGE(produce_result, struct stele_produce_result, Stele__Wire__ProduceResult, PRODUCE_RESULT)
 STELE_CODEC_ARRAY(produce_result, struct stele_produce_result, Stele__Wire__ProduceResult)
 
-#define PRODUCE_RESPONSE(F) F(list, results, result_count, produce_result)
+#define PRODUCE_RESPONSE(F)                                                                                            \
+    F(list, results, result_count, produce_result)                                                                     \
+    F(list, nodes, node_count, metadata_node)
 STELE_CODEC_MESSAGE(produce_response, struct stele_produce_response, Stele__Wire__ProduceResponse, PRODUCE_RESPONSE)
 
 #define FETCH_PARTITION(F)                                                                                             \
@@ -164,9 +169,18 @@ STELE_CODEC_MESSAGE(produce_response, struct stele_produce_response, Stele__Wire
     F(int, max_bytes)                                                                                                  \
     F(int, current_leader_epoch)                                                                                       \
     F(int, last_fetched_epoch)                                                                                         \
-    F(int, log_start_offset)
+    F(int, log_start_offset)                                                                                           \
+    F(int, synced_offset)                                                                                              \
+    F(int, known_high_watermark)
 STELE_CODEC_MESSAGE(fetch_partition, struct stele_fetch_partition, Stele__Wire__FetchPartition, FETCH_PARTITION)
 STELE_CODEC_ARRAY(fetch_partition, struct stele_fetch_partition, Stele__Wire__FetchPartition)
+
+#define FORGOTTEN_PARTITION(F)                                                                                         \
+    F(uuid, topic_id)                                                                                                  \
+    F(int, partition)
+STELE_CODEC_MESSAGE(forgotten_partition, struct stele_forgotten_partition, Stele__Wire__ForgottenPartition,
+                    FORGOTTEN_PARTITION)
+STELE_CODEC_ARRAY(forgotten_partition, struct stele_forgotten_partition, Stele__Wire__ForgottenPartition)
 
 #define FETCH_REQUEST(F)                                                                                               \
     F(int, replica_id)                                                                                                 \
@@ -174,7 +188,14 @@ STELE_CODEC_ARRAY(fetch_partition, struct stele_fetch_partition, Stele__Wire__Fe
     F(int, min_bytes)                                                                                                  \
     F(int, max_bytes)                                                                                                  \
     F(choice, isolation, STELE_READ_COMMITTED)                                                                         \
-    F(list, partitions, partition_count, fetch_partition)
+    F(list, partitions, partition_count, fetch_partition)                                                              \
+    F(text, cluster_id)                                                                                                \
+    F(uuid, replica_directory_id)                                                                                      \
+    F(int, replica_epoch)                                                                                              \
+    F(int, session_id)                                                                                                 \
+    F(int, session_epoch)                                                                                              \
+    F(list, forgotten, forgotten_count, forgotten_partition)                                                           \
+    F(text, rack)
 STELE_CODEC_MESSAGE(fetch_request, struct stele_fetch_request, Stele__Wire__FetchRequest, FETCH_REQUEST)
 
 #define ABORTED_TRANSACTION(F)                                                                                         \
@@ -194,13 +215,20 @@ STELE_CODEC_ARRAY(aborted_transaction, struct stele_aborted_transaction, Stele__
     F(list, aborted, aborted_count, aborted_transaction)                                                               \
     F(int, records_bytes)                                                                                              \
     F(int, current_leader_id)                                                                                          \
-    F(int, current_leader_epoch)
+    F(int, current_leader_epoch)                                                                                       \
+    F(int, diverging_epoch)                                                                                            \
+    F(int, diverging_end_offset)                                                                                       \
+    F(int, snapshot_end_offset)                                                                                        \
+    F(int, snapshot_epoch)                                                                                             \
+    F(int, preferred_read_replica)
 STELE_CODEC_MESSAGE(fetch_result, struct stele_fetch_result, Stele__Wire__FetchResult, FETCH_RESULT)
 STELE_CODEC_ARRAY(fetch_result, struct stele_fetch_result, Stele__Wire__FetchResult)
 
 #define FETCH_RESPONSE(F)                                                                                              \
     F(err, err)                                                                                                        \
-    F(list, results, result_count, fetch_result)
+    F(list, results, result_count, fetch_result)                                                                       \
+    F(int, session_id)                                                                                                 \
+    F(list, nodes, node_count, metadata_node)
 STELE_CODEC_MESSAGE(fetch_response, struct stele_fetch_response, Stele__Wire__FetchResponse, FETCH_RESPONSE)
 
 #define LIST_OFFSETS_PARTITION(F)                                                                                      \

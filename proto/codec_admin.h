@@ -12,6 +12,13 @@
 STELE_CODEC_MESSAGE(setting_pair, struct stele_setting_pair, Stele__Wire__SettingPair, SETTING_PAIR)
 STELE_CODEC_ARRAY(setting_pair, struct stele_setting_pair, Stele__Wire__SettingPair)
 
+#define ASSIGNED_PARTITION(F)                                                                                          \
+    F(int, partition)                                                                                                  \
+    F(ints, replicas, replica_count)
+STELE_CODEC_MESSAGE(assigned_partition, struct stele_assigned_partition, Stele__Wire__AssignedPartition,
+                    ASSIGNED_PARTITION)
+STELE_CODEC_ARRAY(assigned_partition, struct stele_assigned_partition, Stele__Wire__AssignedPartition)
+
 #define DELETE_TOPIC_REQUEST(F)                                                                                        \
     F(text, name)                                                                                                      \
     F(uuid, topic_id)                                                                                                  \
@@ -31,7 +38,8 @@ STELE_CODEC_MESSAGE(delete_topic_response, struct stele_delete_topic_response, S
     F(text, name)                                                                                                      \
     F(int, partition_count)                                                                                            \
     F(int, timeout_ms)                                                                                                 \
-    F(int, validate_only)
+    F(int, validate_only)                                                                                              \
+    F(list, assignments, assignment_count, assigned_partition)
 STELE_CODEC_MESSAGE(create_partitions_request, struct stele_create_partitions_request,
                     Stele__Wire__CreatePartitionsRequest, CREATE_PARTITIONS_REQUEST)
 
@@ -55,7 +63,11 @@ STELE_CODEC_MESSAGE(describe_topic_request, struct stele_describe_topic_request,
     F(int, partition_epoch)                                                                                            \
     F(ints, replicas, replica_count)                                                                                   \
     F(ints, isr, isr_count)                                                                                            \
-    F(ints, elr, elr_count)
+    F(ints, elr, elr_count)                                                                                            \
+    F(ints, last_known_elr, last_known_elr_count)                                                                      \
+    F(ints, adding, adding_count)                                                                                      \
+    F(ints, removing, removing_count)                                                                                  \
+    F(int, is_recovering)
 STELE_CODEC_MESSAGE(described_partition, struct stele_described_partition, Stele__Wire__DescribedPartition,
                     DESCRIBED_PARTITION)
 STELE_CODEC_ARRAY(described_partition, struct stele_described_partition, Stele__Wire__DescribedPartition)
@@ -243,6 +255,15 @@ STELE_CODEC_ARRAY(histogram_bucket, struct stele_histogram_bucket, Stele__Wire__
 STELE_CODEC_MESSAGE(log_histogram, struct stele_log_histogram, Stele__Wire__LogHistogram, LOG_HISTOGRAM)
 STELE_CODEC_ARRAY(log_histogram, struct stele_log_histogram, Stele__Wire__LogHistogram)
 
+#define REPLICA_PROGRESS(F)                                                                                            \
+    F(int, node_id)                                                                                                    \
+    F(int, log_end_offset)                                                                                             \
+    F(int, synced_offset)                                                                                              \
+    F(int, last_caught_up_ms)                                                                                          \
+    F(int, is_in_sync)
+STELE_CODEC_MESSAGE(replica_progress, struct stele_replica_progress, Stele__Wire__ReplicaProgress, REPLICA_PROGRESS)
+STELE_CODEC_ARRAY(replica_progress, struct stele_replica_progress, Stele__Wire__ReplicaProgress)
+
 #define DESCRIBED_LOG(F)                                                                                               \
     F(err, err)                                                                                                        \
     F(text, message)                                                                                                   \
@@ -263,7 +284,10 @@ STELE_CODEC_ARRAY(log_histogram, struct stele_log_histogram, Stele__Wire__LogHis
     F(list, segments, segment_count, described_segment)                                                                \
     F(list, events, event_count, log_event)                                                                            \
     F(list, damaged, damaged_count, described_damage)                                                                  \
-    F(list, histograms, histogram_count, log_histogram)
+    F(list, histograms, histogram_count, log_histogram)                                                                \
+    F(list, replicas, replica_count, replica_progress)                                                                 \
+    F(int, leader_id)                                                                                                  \
+    F(int, epoch_start_offset)
 STELE_CODEC_MESSAGE(described_log, struct stele_described_log, Stele__Wire__DescribedLog, DESCRIBED_LOG)
 STELE_CODEC_ARRAY(described_log, struct stele_described_log, Stele__Wire__DescribedLog)
 

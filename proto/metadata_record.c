@@ -1,6 +1,6 @@
 #include "proto/metadata_record.h"
 
-#include "proto/codec_fields.h"
+#include "proto/codec_peer.h"
 #include "stele.pb-c.h"
 
 /* The plain structs have no names of their own. */
@@ -10,6 +10,12 @@ typedef __typeof__(((struct stele_metadata_record *)0)->u.partition) plain_parti
 typedef __typeof__(((struct stele_metadata_record *)0)->u.setting) plain_setting;
 typedef __typeof__(((struct stele_metadata_record *)0)->u.topic_removed) plain_topic_removed;
 typedef __typeof__(((struct stele_metadata_record *)0)->u.producer_ids) plain_producer_ids;
+typedef __typeof__(((struct stele_metadata_record *)0)->u.node) plain_node;
+typedef __typeof__(((struct stele_metadata_record *)0)->u.node_removed) plain_node_removed;
+typedef __typeof__(((struct stele_metadata_record *)0)->u.leader_change) plain_leader_change;
+typedef __typeof__(((struct stele_metadata_record *)0)->u.voters) plain_voters;
+typedef __typeof__(((struct stele_metadata_record *)0)->u.level) plain_level;
+typedef __typeof__(((struct stele_metadata_record *)0)->u.lost_range) plain_lost_range;
 
 #define FORMAT(F)                                                                                                      \
     F(text, format)                                                                                                    \
@@ -29,7 +35,13 @@ STELE_CODEC_MESSAGE(topic_record, plain_topic, Stele__Wire__TopicRecord, TOPIC)
     F(int, leader_epoch)                                                                                               \
     F(int, partition_epoch)                                                                                            \
     F(ints, replicas, replica_count)                                                                                   \
-    F(ints, isr, isr_count)
+    F(ints, isr, isr_count)                                                                                            \
+    F(ints, elr, elr_count)                                                                                            \
+    F(ints, last_known_elr, last_known_elr_count)                                                                      \
+    F(ints, adding, adding_count)                                                                                      \
+    F(ints, removing, removing_count)                                                                                  \
+    F(int, is_recovering)                                                                                              \
+    F(list, directories, directory_count, node_directory_id)
 STELE_CODEC_MESSAGE(partition_record, plain_partition, Stele__Wire__PartitionRecord, PARTITION)
 
 #define SETTING(F)                                                                                                     \
@@ -47,6 +59,53 @@ STELE_CODEC_MESSAGE(topic_removed_record, plain_topic_removed, Stele__Wire__Topi
 #define PRODUCER_IDS(F) F(int, next_producer_id)
 STELE_CODEC_MESSAGE(producer_ids_record, plain_producer_ids, Stele__Wire__ProducerIdsRecord, PRODUCER_IDS)
 
+#define NODE(F)                                                                                                        \
+    F(int, node_id)                                                                                                    \
+    F(uuid, incarnation_id)                                                                                            \
+    F(int, node_epoch)                                                                                                 \
+    F(uuid, boot_id)                                                                                                   \
+    F(text, rack)                                                                                                      \
+    F(list, listeners, listener_count, node_listener)                                                                  \
+    F(list, directories, directory_count, node_directory_id)                                                           \
+    F(list, offline_directories, offline_directory_count, node_directory_id)                                           \
+    F(int, level_min)                                                                                                  \
+    F(int, level_max)                                                                                                  \
+    F(int, is_fenced)                                                                                                  \
+    F(int, is_shutting_down)                                                                                           \
+    F(text, software_version)
+STELE_CODEC_MESSAGE(node_record, plain_node, Stele__Wire__NodeRecord, NODE)
+
+#define NODE_REMOVED(F) F(int, node_id)
+STELE_CODEC_MESSAGE(node_removed_record, plain_node_removed, Stele__Wire__NodeRemovedRecord, NODE_REMOVED)
+
+#define LEADER_CHANGE(F)                                                                                               \
+    F(int, leader_id)                                                                                                  \
+    F(list, voters, voter_count, quorum_replica)                                                                       \
+    F(list, granting, granting_count, quorum_replica)
+STELE_CODEC_MESSAGE(leader_change_record, plain_leader_change, Stele__Wire__LeaderChangeRecord, LEADER_CHANGE)
+
+#define VOTER(F)                                                                                                       \
+    F(int, node_id)                                                                                                    \
+    F(uuid, directory_id)                                                                                              \
+    F(text, host)                                                                                                      \
+    F(int, port)
+STELE_CODEC_MESSAGE(voter, struct stele_voter, Stele__Wire__Voter, VOTER)
+STELE_CODEC_ARRAY(voter, struct stele_voter, Stele__Wire__Voter)
+
+#define VOTERS(F) F(list, voters, voter_count, voter)
+STELE_CODEC_MESSAGE(voters_record, plain_voters, Stele__Wire__VotersRecord, VOTERS)
+
+#define LEVEL(F) F(int, level)
+STELE_CODEC_MESSAGE(level_record, plain_level, Stele__Wire__LevelRecord, LEVEL)
+
+#define LOST_RANGE(F)                                                                                                  \
+    F(uuid, topic_id)                                                                                                  \
+    F(int, partition)                                                                                                  \
+    F(int, leader_epoch)                                                                                               \
+    F(int, first_offset)                                                                                               \
+    F(int, end_offset)
+STELE_CODEC_MESSAGE(lost_range_record, plain_lost_range, Stele__Wire__LostRangeRecord, LOST_RANGE)
+
 /* Every kind once: enum name, field of stele.proto and of the plain union. */
 #define KINDS(K)                                                                                                       \
     K(FORMAT, format)                                                                                                  \
@@ -54,7 +113,13 @@ STELE_CODEC_MESSAGE(producer_ids_record, plain_producer_ids, Stele__Wire__Produc
     K(PARTITION, partition)                                                                                            \
     K(SETTING, setting)                                                                                                \
     K(TOPIC_REMOVED, topic_removed)                                                                                    \
-    K(PRODUCER_IDS, producer_ids)
+    K(PRODUCER_IDS, producer_ids)                                                                                      \
+    K(NODE, node)                                                                                                      \
+    K(NODE_REMOVED, node_removed)                                                                                      \
+    K(LEADER_CHANGE, leader_change)                                                                                    \
+    K(VOTERS, voters)                                                                                                  \
+    K(LEVEL, level)                                                                                                    \
+    K(LOST_RANGE, lost_range)
 
 enum stele_err stele_metadata_record_decode(struct stele_arena *arena, const uint8_t *bytes, size_t count,
                                             struct stele_metadata_record *out_record)

@@ -14,6 +14,21 @@ enum stele_metadata_kind {
     STELE_METADATA_SETTING = 4,
     STELE_METADATA_TOPIC_REMOVED = 5,
     STELE_METADATA_PRODUCER_IDS = 6,
+    /* of level 2 */
+    STELE_METADATA_NODE = 7,
+    STELE_METADATA_NODE_REMOVED = 8,
+    STELE_METADATA_LEADER_CHANGE = 9,
+    STELE_METADATA_VOTERS = 10,
+    STELE_METADATA_LEVEL = 11,
+    STELE_METADATA_LOST_RANGE = 12,
+};
+
+/** A replica of the metadata log that votes. */
+struct stele_voter {
+    int32_t node_id;
+    struct stele_uuid directory_id;
+    const char *host; /* of its peer listener */
+    int32_t port;
 };
 
 struct stele_metadata_record {
@@ -36,6 +51,17 @@ struct stele_metadata_record {
             size_t replica_count;
             const int32_t *isr;
             size_t isr_count;
+            const int32_t *elr;
+            size_t elr_count;
+            const int32_t *last_known_elr;
+            size_t last_known_elr_count;
+            const int32_t *adding;
+            size_t adding_count;
+            const int32_t *removing;
+            size_t removing_count;
+            bool is_recovering;                                /* after an unclean election */
+            const struct stele_node_directory_id *directories; /* one a replica, or none */
+            size_t directory_count;
         } partition;
         struct {
             int32_t scope;       /* enum stele_subject_kind */
@@ -50,6 +76,45 @@ struct stele_metadata_record {
         struct {
             int64_t next_producer_id; /* the first that no block holds yet: those below may have been given */
         } producer_ids;
+        struct { /* the node as it is from here on */
+            int32_t node_id;
+            struct stele_uuid incarnation_id;
+            int64_t node_epoch; /* the offset of the record that registered it */
+            struct stele_uuid boot_id;
+            const char *rack;
+            const struct stele_node_listener *listeners;
+            size_t listener_count;
+            const struct stele_node_directory_id *directories;
+            size_t directory_count;
+            const struct stele_node_directory_id *offline_directories;
+            size_t offline_directory_count;
+            int32_t level_min, level_max;
+            bool is_fenced, is_shutting_down;
+            const char *software_version;
+        } node;
+        struct {
+            int32_t node_id;
+        } node_removed;
+        struct { /* the first record of a leader's epoch (KIP-595) */
+            int32_t leader_id;
+            const struct stele_quorum_replica *voters;
+            size_t voter_count;
+            const struct stele_quorum_replica *granting; /* who voted for it */
+            size_t granting_count;
+        } leader_change;
+        struct { /* holds as soon as it is appended (KIP-853) */
+            const struct stele_voter *voters;
+            size_t voter_count;
+        } voters;
+        struct {
+            int32_t level;
+        } level;
+        struct { /* what an unclean election lost */
+            struct stele_uuid topic_id;
+            int32_t partition;
+            int32_t leader_epoch; /* of the new leader */
+            int64_t first_offset, end_offset;
+        } lost_range;
     } u;
 };
 

@@ -13,7 +13,7 @@
 static const struct stele_api_range sample_apis[] = {{STELE_API_PRODUCE, 1, 1}, {STELE_API_HELLO, 1, 3}};
 static const char *const sample_topics[] = {"orders", "payments.eu"};
 static const int32_t sample_replicas[] = {1, 2, 3};
-static const struct stele_metadata_node sample_nodes[] = {{1, "node-1.example", 7835}, {2, "::1", 65535}};
+static const struct stele_metadata_node sample_nodes[] = {{1, "node-1.example", 7835, "r1"}, {2, "::1", 65535, ""}};
 static const struct stele_metadata_partition sample_partitions[] = {
     {.partition = 0,
      .leader_id = 1,
@@ -305,6 +305,8 @@ static const struct stele_slow_request sample_slow_request[] = {{.time_ms = 1930
                                                                  .bytes_scanned = 219000001533,
                                                                  .was_cold = true}};
 
+#include "proto/test/samples_peer.h"
+
 struct sample_request {
     const char *file;
     struct stele_request request;
@@ -407,7 +409,8 @@ static const struct sample_request sample_requests[] = {
                         .with_segments = true,
                         .with_stats = true}}}},
     {"node_status_request",
-     {{STELE_API_NODE_STATUS, 1, 1002, "admin"}, {.node_status = {.slow_requests_max = 1876, .with_metrics = true}}}}};
+     {{STELE_API_NODE_STATUS, 1, 1002, "admin"}, {.node_status = {.slow_requests_max = 1876, .with_metrics = true}}}},
+    SAMPLE_PEER_REQUESTS};
 
 static const struct sample_response sample_responses[] = {
     {"produce_response",
@@ -497,7 +500,10 @@ static const struct sample_response sample_responses[] = {
                        .metrics = sample_node_metric,
                        .metric_count = STELE_ARRAY_LEN(sample_node_metric),
                        .slow_requests = sample_slow_request,
-                       .slow_request_count = STELE_ARRAY_LEN(sample_slow_request)}}}}};
+                       .slow_request_count = STELE_ARRAY_LEN(sample_slow_request)}}}},
+    SAMPLE_PEER_RESPONSES};
+
+static const struct stele_voter sample_voters[] = {{1, SAMPLE_ID, "node-1.example", 7836}, {2, {{0}}, "::1", 1}};
 
 static const struct sample_record sample_records[] = {
     {"record_format",
@@ -514,7 +520,18 @@ static const struct sample_record sample_records[] = {
                       .replicas = sample_replicas,
                       .replica_count = 3,
                       .isr = sample_replicas,
-                      .isr_count = 1}}},
+                      .isr_count = 1,
+                      .elr = sample_replicas + 1,
+                      .elr_count = 1,
+                      .last_known_elr = sample_replicas + 2,
+                      .last_known_elr_count = 1,
+                      .adding = sample_replicas,
+                      .adding_count = 2,
+                      .removing = sample_replicas + 2,
+                      .removing_count = 1,
+                      .is_recovering = true,
+                      .directories = sample_node_directory_id,
+                      .directory_count = 2}}},
     {"record_setting",
      {.kind = STELE_METADATA_SETTING,
       .u.setting = {.scope = 2, .subject = "orders", .name = "retention.ms", .value = "86400000"}}},
@@ -530,6 +547,43 @@ static const struct sample_record sample_records[] = {
      {.kind = STELE_METADATA_TOPIC_REMOVED, .u.topic_removed = {.topic_id = SAMPLE_ID, .name = "orders"}}},
     {"record_producer_ids",
      {.kind = STELE_METADATA_PRODUCER_IDS, .u.producer_ids = {.next_producer_id = 123456789012000}}},
+    {"record_node",
+     {.kind = STELE_METADATA_NODE,
+      .u.node = {.node_id = 2,
+                 .incarnation_id = SAMPLE_ID,
+                 .node_epoch = 5000000001,
+                 .boot_id = SAMPLE_ID,
+                 .rack = "r1",
+                 .listeners = sample_node_listener,
+                 .listener_count = 2,
+                 .directories = sample_node_directory_id,
+                 .directory_count = 2,
+                 .offline_directories = sample_node_directory_id,
+                 .offline_directory_count = 1,
+                 .level_min = 1,
+                 .level_max = 2,
+                 .is_fenced = true,
+                 .is_shutting_down = true,
+                 .software_version = "0.1.0"}}},
+    {"record_node_removed", {.kind = STELE_METADATA_NODE_REMOVED, .u.node_removed = {.node_id = 3}}},
+    {"record_leader_change",
+     {.kind = STELE_METADATA_LEADER_CHANGE,
+      .u.leader_change = {.leader_id = 2,
+                          .voters = sample_quorum_replica,
+                          .voter_count = 2,
+                          .granting = sample_quorum_replica,
+                          .granting_count = 1}}},
+    {"record_voters",
+     {.kind = STELE_METADATA_VOTERS,
+      .u.voters = {.voters = sample_voters, .voter_count = STELE_ARRAY_LEN(sample_voters)}}},
+    {"record_level", {.kind = STELE_METADATA_LEVEL, .u.level = {.level = 2}}},
+    {"record_lost_range",
+     {.kind = STELE_METADATA_LOST_RANGE,
+      .u.lost_range = {.topic_id = SAMPLE_ID,
+                       .partition = 3,
+                       .leader_epoch = 9,
+                       .first_offset = 5000000000,
+                       .end_offset = 5000000010}}},
 };
 
 #endif

@@ -135,6 +135,51 @@ static void test_golden_records(void **state)
     }
 }
 
+/* What version 0.1 wrote decodes for ever, and what it did not know yet is absent. */
+static void test_golden_of_v0_1(void **state)
+{
+    struct world *world = *state;
+    uint8_t bytes[MESSAGE_BYTES_MAX];
+    struct stele_request request;
+    struct stele_response response;
+    struct stele_metadata_record record;
+
+    assert_ok(stele_request_decode(&world->arena, bytes, golden_read("v0.1/fetch_request", bytes), &request));
+    const struct stele_fetch_request *fetch = &request.body.fetch;
+    assert_int_equal(fetch->max_bytes, 52428800);
+    assert_int_equal(fetch->partitions[0].fetch_offset, 1000);
+    assert_int_equal(fetch->partitions[0].synced_offset, -1);
+    assert_int_equal(fetch->partitions[0].known_high_watermark, -1);
+    assert_int_equal(fetch->replica_epoch, -1);
+    assert_int_equal(fetch->session_id, 0);
+    assert_int_equal(fetch->session_epoch, -1);
+
+    assert_ok(stele_response_decode(&world->arena, bytes, golden_read("v0.1/fetch_response", bytes), &response));
+    const struct stele_fetch_result *result = &response.body.fetch.results[0];
+    assert_int_equal(result->high_watermark, 1200);
+    assert_int_equal(result->diverging_epoch, -1);
+    assert_int_equal(result->diverging_end_offset, -1);
+    assert_int_equal(result->snapshot_end_offset, -1);
+    assert_int_equal(result->preferred_read_replica, -1);
+
+    assert_ok(stele_response_decode(&world->arena, bytes, golden_read("v0.1/metadata_response", bytes), &response));
+    assert_string_equal(response.body.metadata.nodes[0].host, "node-1.example");
+    assert_string_equal(response.body.metadata.nodes[0].rack, "");
+
+    assert_ok(
+        stele_response_decode(&world->arena, bytes, golden_read("v0.1/describe_topic_response", bytes), &response));
+    assert_true(response.body.describe_topic.topic_count > 0);
+    assert_ok(stele_response_decode(&world->arena, bytes, golden_read("v0.1/describe_log_response", bytes), &response));
+    assert_int_equal(response.body.describe_log.logs[0].leader_id, -1);
+    assert_int_equal(response.body.describe_log.logs[0].epoch_start_offset, -1);
+
+    assert_ok(stele_metadata_record_decode(&world->arena, bytes, golden_read("v0.1/record_partition", bytes), &record));
+    assert_int_equal(record.u.partition.partition_epoch, 7);
+    assert_int_equal(record.u.partition.elr_count, 0);
+    assert_false(record.u.partition.is_recovering);
+    stele_arena_reset(&world->arena);
+}
+
 /* The fields of one message of each shape come back as they went in, also those that are absent on the wire. */
 static void test_fields(void **state)
 {
@@ -395,6 +440,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_golden_requests, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_golden_responses, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_golden_records, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_golden_of_v0_1, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_fields, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_local_errors_become_wire_errors, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_bad_requests, set_up, tear_down),
