@@ -7,7 +7,7 @@
 
 #include <stdatomic.h>
 
-enum { STELE_METRIC_SLOTS = 24, STELE_METRIC_BUCKETS = 18 };
+enum { STELE_METRIC_SLOTS = 40, STELE_METRIC_BUCKETS = 18 };
 
 /* TIME: microseconds from 50 to 10 s in steps of 1, 2.5, 5. SIZE: powers of four from 1 to 4 Gi. */
 enum stele_metric_scale { STELE_SCALE_TIME, STELE_SCALE_SIZE };

@@ -233,15 +233,11 @@ static int64_t offset_after(const uint8_t *at, size_t bytes, int64_t offset)
 static struct bench_time run_ours(struct bench_world *world, void *arg)
 {
     struct fetch_case *c = arg;
-    struct stele_fetch_partition partition = {.topic_id = c->topic_id,
-                                              .max_bytes = FETCH_BYTES,
-                                              .current_leader_epoch = -1,
-                                              .last_fetched_epoch = -1,
-                                              .log_start_offset = -1};
-    struct stele_request request = {
-        .header.api = STELE_API_FETCH,
-        .body.fetch = {
-            .replica_id = -1, .min_bytes = 1, .max_bytes = 50 << 20, .partitions = &partition, .partition_count = 1}};
+    struct stele_fetch_partition partition = {
+        .topic_id = c->topic_id, .max_bytes = FETCH_BYTES, STELE_FETCH_PARTITION_OF_CONSUMER};
+    struct stele_request request = {.header.api = STELE_API_FETCH,
+                                    .body.fetch = {STELE_FETCH_OF_CONSUMER, .min_bytes = 1, .max_bytes = 50 << 20,
+                                                   .partitions = &partition, .partition_count = 1}};
     struct stele_arena arena;
     struct bench_time from = bench_time_now(world);
     stele_arena_init(&arena, &world->mem, STELE_MEM_TOOL, 1 << 20);

@@ -175,9 +175,7 @@ static size_t list_wanted(struct stele_consumer *consumer, int64_t now_ms)
                                                                   .partition = i,
                                                                   .fetch_offset = assigned->fetched,
                                                                   .max_bytes = assigned->max_bytes,
-                                                                  .current_leader_epoch = -1,
-                                                                  .last_fetched_epoch = -1,
-                                                                  .log_start_offset = -1};
+                                                                  STELE_FETCH_PARTITION_OF_CONSUMER};
     }
     return count;
 }
@@ -189,13 +187,11 @@ static void start_fetch(struct stele_consumer *consumer, int64_t now_ms)
         return;
     struct stele_request request = {
         .header.api = STELE_API_FETCH,
-        .body.fetch = {.replica_id = -1,
+        .body.fetch = {STELE_FETCH_OF_CONSUMER,
                        .max_wait_ms = (int32_t)stele_settings_int(consumer->settings, "fetch.max.wait.ms"),
                        .min_bytes = (int32_t)stele_settings_int(consumer->settings, "fetch.min.bytes"),
                        .max_bytes = (int32_t)stele_settings_int(consumer->settings, "fetch.max.bytes"),
-                       .isolation = consumer->isolation,
-                       .partitions = consumer->asked,
-                       .partition_count = count}};
+                       .isolation = consumer->isolation, .partitions = consumer->asked, .partition_count = count}};
     consumer->call = (struct stele_call){.done = fetch_done};
     stele_list_init(&consumer->call.link);
     consumer->is_calling = true;

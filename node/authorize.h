@@ -10,7 +10,8 @@ enum stele_operation {
     STELE_OPERATION_CREATE,
     STELE_OPERATION_DELETE,
     STELE_OPERATION_ALTER,
-    STELE_OPERATION_DESCRIBE
+    STELE_OPERATION_DESCRIBE,
+    STELE_OPERATION_CLUSTER /* what nodes do among themselves */
 };
 
 /** `principal` NULL: not known. `resource` is a topic's name or id text, NULL for the cluster. */

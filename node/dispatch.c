@@ -22,12 +22,28 @@ static enum stele_operation operation_of(enum stele_api api)
         return STELE_OPERATION_DELETE;
     case STELE_API_CREATE_PARTITIONS:
     case STELE_API_ALTER_SETTINGS:
+    case STELE_API_ALTER_VOTERS:
+    case STELE_API_ELECT_LEADERS:
+    case STELE_API_REASSIGN:
+    case STELE_API_UNREGISTER_NODE:
+    case STELE_API_UPDATE_LEVEL:
         return STELE_OPERATION_ALTER;
+    case STELE_API_ALTER_PARTITION:
+    case STELE_API_BEGIN_QUORUM_EPOCH:
+    case STELE_API_END_QUORUM_EPOCH:
+    case STELE_API_FETCH_SNAPSHOT:
+    case STELE_API_FORM:
+    case STELE_API_NODE_HEARTBEAT:
+    case STELE_API_REGISTER_NODE:
+    case STELE_API_VOTE:
+        return STELE_OPERATION_CLUSTER;
     case STELE_API_HELLO:
     case STELE_API_METADATA:
-    case STELE_API_DESCRIBE_TOPIC:
-    case STELE_API_DESCRIBE_SETTINGS:
+    case STELE_API_DESCRIBE_CLUSTER:
     case STELE_API_DESCRIBE_LOG:
+    case STELE_API_DESCRIBE_QUORUM:
+    case STELE_API_DESCRIBE_SETTINGS:
+    case STELE_API_DESCRIBE_TOPIC:
     case STELE_API_NODE_STATUS:
         return STELE_OPERATION_DESCRIBE;
     }
@@ -73,11 +89,21 @@ void stele_dispatch(struct stele_server_call *call)
 
 void stele_handle_hello(struct stele_server_call *call)
 {
-    static const struct stele_api_range ranges[] = {
+    static const struct stele_api_range all[] = {
 #define STELE_API(key, name, stem, version_min, version_max) {(key), (version_min), (version_max)},
 #include "proto/api.def"
 #undef STELE_API
     };
+    struct stele_api_range *ranges = stele_arena_array(&call->arena, STELE_ARRAY_LEN(all), sizeof(*ranges));
+    size_t count = 0;
+    if (ranges == NULL) {
+        stele_server_call_fail(call, "memory ran out");
+        return;
+    }
+    for (size_t i = 0; i < STELE_ARRAY_LEN(all); i++) {
+        if (stele_is_served((enum stele_api)all[i].api))
+            ranges[count++] = all[i];
+    }
     const struct stele_node *node = call->shard->node;
     const struct stele_hello_request *request = &call->request.body.hello;
     struct stele_hello_response *response = &call->response.body.hello;
@@ -87,7 +113,7 @@ void stele_handle_hello(struct stele_server_call *call)
                                               .software_name = "steled",
                                               .software_version = STELE_VERSION,
                                               .apis = ranges,
-                                              .api_count = STELE_ARRAY_LEN(ranges)};
+                                              .api_count = count};
     if (request->cluster_id[0] != 0 && strcmp(request->cluster_id, node->cluster_id) != 0) {
         response->err = STELE_INVALID_REQUEST;
         response->message = "this node belongs to another cluster: check the addresses";

@@ -160,7 +160,8 @@ static bool fill_aborted(struct fetch *all, struct stele_fetch_result *result, c
 
 static bool fill(struct fetch *all, struct stele_fetch_result *result, const struct stele_read_op *read)
 {
-    *result = (struct stele_fetch_result){.err = read->op.err,
+    *result = (struct stele_fetch_result){STELE_FETCH_RESULT_PLAIN,
+                                          .err = read->op.err,
                                           .topic_id = read->op.topic_id,
                                           .partition = read->op.number,
                                           .high_watermark = -1,

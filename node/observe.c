@@ -64,6 +64,36 @@ static bool has_error(const struct stele_response *response)
         ANY(response->body.describe_log.logs, response->body.describe_log.log_count);
     case STELE_API_NODE_STATUS:
         return response->body.node_status.err != STELE_OK;
+    case STELE_API_DESCRIBE_QUORUM:
+        return response->body.describe_quorum.err != STELE_OK;
+    case STELE_API_UPDATE_LEVEL:
+        return response->body.update_level.err != STELE_OK;
+    case STELE_API_FETCH_SNAPSHOT:
+        return response->body.fetch_snapshot.err != STELE_OK;
+    case STELE_API_DESCRIBE_CLUSTER:
+        return response->body.describe_cluster.err != STELE_OK;
+    case STELE_API_REGISTER_NODE:
+        return response->body.register_node.err != STELE_OK;
+    case STELE_API_NODE_HEARTBEAT:
+        return response->body.node_heartbeat.err != STELE_OK;
+    case STELE_API_UNREGISTER_NODE:
+        return response->body.unregister_node.err != STELE_OK;
+    case STELE_API_ALTER_VOTERS:
+        return response->body.alter_voters.err != STELE_OK;
+    case STELE_API_FORM:
+        return response->body.form.err != STELE_OK;
+    case STELE_API_VOTE:
+        return response->body.vote.err != STELE_OK;
+    case STELE_API_BEGIN_QUORUM_EPOCH:
+        return response->body.begin_quorum_epoch.err != STELE_OK;
+    case STELE_API_END_QUORUM_EPOCH:
+        return response->body.end_quorum_epoch.err != STELE_OK;
+    case STELE_API_ELECT_LEADERS:
+        ANY(response->body.elect_leaders.results, response->body.elect_leaders.result_count);
+    case STELE_API_REASSIGN:
+        ANY(response->body.reassign.results, response->body.reassign.result_count);
+    case STELE_API_ALTER_PARTITION:
+        ANY(response->body.alter_partition.results, response->body.alter_partition.result_count);
     }
     return false;
 }

@@ -61,6 +61,9 @@ void stele_dispatch(struct stele_server_call *call);
 #include "proto/api.def"
 #undef STELE_API
 
+/** False for the messages of a cluster that no node answers yet (node/handle_cluster.c). */
+bool stele_is_served(enum stele_api api);
+
 /** At the end of the node, when its calls are gone: what was on its way back to other shards. */
 void stele_fetch_holds_free(struct stele_shard *shard);
 

@@ -175,6 +175,12 @@ struct stele_fetch_partition {
     int64_t known_high_watermark; /* of a follower: a larger one is worth an answer (KIP-1166); -1: it is not */
 };
 
+/* What a consumer leaves out. */
+#define STELE_FETCH_PARTITION_OF_CONSUMER                                                                              \
+    .current_leader_epoch = -1, .last_fetched_epoch = -1, .log_start_offset = -1, .synced_offset = -1,                 \
+    .known_high_watermark = -1
+#define STELE_FETCH_OF_CONSUMER .replica_id = -1, .replica_epoch = -1, .session_epoch = -1
+
 struct stele_forgotten_partition {
     struct stele_uuid topic_id;
     int32_t partition;
@@ -217,6 +223,11 @@ struct stele_fetch_result {
     int32_t snapshot_epoch;
     int32_t preferred_read_replica; /* -1, or the node to read from (KIP-392) */
 };
+
+/* What most answers leave out. */
+#define STELE_FETCH_RESULT_PLAIN                                                                                       \
+    .diverging_epoch = -1, .diverging_end_offset = -1, .snapshot_end_offset = -1, .snapshot_epoch = -1,                \
+    .preferred_read_replica = -1
 
 struct stele_fetch_response {
     enum stele_err err;

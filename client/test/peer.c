@@ -322,7 +322,8 @@ static void answer_fetch(struct stele_conn *conn, const struct stele_request *re
         const struct stele_fetch_partition *partition = &request->body.fetch.partitions[i];
         const struct peer_log *log = &peer->logs[partition->partition];
         size_t before = records.count;
-        results[i] = (struct stele_fetch_result){.topic_id = partition->topic_id,
+        results[i] = (struct stele_fetch_result){STELE_FETCH_RESULT_PLAIN,
+                                                 .topic_id = partition->topic_id,
                                                  .partition = partition->partition,
                                                  .high_watermark = log->end_offset,
                                                  .log_start_offset = log->start_offset,
@@ -446,7 +447,7 @@ static void on_request(struct stele_conn *conn, const struct stele_request *requ
     peer->produce_requests += request->header.api == STELE_API_PRODUCE;
     if (peer->is_mute)
         return;
-    switch (request->header.api) {
+    switch ((int)request->header.api) { /* the others are not asked by a client */
     case STELE_API_HELLO:
         response.body.hello.err = peer->hello_err;
         response.body.hello.message = peer->hello_err == STELE_OK ? "" : "too old: upgrade the client";

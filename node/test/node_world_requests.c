@@ -128,6 +128,8 @@ void node_conn_send_fetch(struct node_conn *conn, const struct stele_fetch_reque
 {
     struct stele_request all = {.header.api = STELE_API_FETCH, .body.fetch = *request};
     all.body.fetch.replica_id = -1;
+    all.body.fetch.replica_epoch = -1;
+    all.body.fetch.session_epoch = -1;
     (void)node_conn_send(conn, &all, NULL, 0);
 }
 
@@ -137,9 +139,7 @@ struct stele_fetch_partition node_fetch_at(const struct stele_uuid *topic_id, in
                                           .partition = partition,
                                           .fetch_offset = offset,
                                           .max_bytes = 1 << 20,
-                                          .current_leader_epoch = -1,
-                                          .last_fetched_epoch = -1,
-                                          .log_start_offset = -1};
+                                          STELE_FETCH_PARTITION_OF_CONSUMER};
 }
 
 void node_conn_send_list(struct node_conn *conn, const struct stele_uuid *topic_id, int32_t partition,

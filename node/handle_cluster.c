@@ -1,0 +1,37 @@
+/* The messages of a cluster: agreed on, and not served before this node can be part of one. */
+#include "node/server_call.h"
+
+#define EACH(NOT_SERVED)                                                                                               \
+    NOT_SERVED(ALTER_PARTITION, alter_partition)                                                                       \
+    NOT_SERVED(ALTER_VOTERS, alter_voters)                                                                             \
+    NOT_SERVED(BEGIN_QUORUM_EPOCH, begin_quorum_epoch)                                                                 \
+    NOT_SERVED(DESCRIBE_CLUSTER, describe_cluster)                                                                     \
+    NOT_SERVED(DESCRIBE_QUORUM, describe_quorum)                                                                       \
+    NOT_SERVED(ELECT_LEADERS, elect_leaders)                                                                           \
+    NOT_SERVED(END_QUORUM_EPOCH, end_quorum_epoch)                                                                     \
+    NOT_SERVED(FETCH_SNAPSHOT, fetch_snapshot)                                                                         \
+    NOT_SERVED(FORM, form)                                                                                             \
+    NOT_SERVED(NODE_HEARTBEAT, node_heartbeat)                                                                         \
+    NOT_SERVED(REASSIGN, reassign)                                                                                     \
+    NOT_SERVED(REGISTER_NODE, register_node)                                                                           \
+    NOT_SERVED(UNREGISTER_NODE, unregister_node)                                                                       \
+    NOT_SERVED(UPDATE_LEVEL, update_level)                                                                             \
+    NOT_SERVED(VOTE, vote)
+
+#define NOT_SERVED(name, stem)                                                                                         \
+    void stele_handle_##stem(struct stele_server_call *call)                                                           \
+    {                                                                                                                  \
+        stele_server_call_fail(call, "a request between nodes of a cluster, which this version does not serve");       \
+    }
+EACH(NOT_SERVED)
+#undef NOT_SERVED
+
+bool stele_is_served(enum stele_api api)
+{
+#define NOT_SERVED(name, stem)                                                                                         \
+    if (api == STELE_API_##name)                                                                                       \
+        return false;
+    EACH(NOT_SERVED)
+#undef NOT_SERVED
+    return true;
+}
