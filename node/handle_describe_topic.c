@@ -12,12 +12,31 @@ struct describe {
 };
 
 /* Everything is copied: the image may change before the answer is packed on its own shard. */
-static const int32_t *copy_ids(struct stele_arena *arena, const int32_t *ids, size_t count)
+static bool copy_set(struct stele_arena *arena, const struct stele_node_set *set, const int32_t **out_ids,
+                     size_t *out_count)
 {
-    int32_t *copy = stele_arena_array(arena, count, sizeof(*copy));
-    if (copy != NULL && count > 0)
-        memcpy(copy, ids, count * sizeof(*copy));
-    return copy;
+    int32_t *copy = stele_arena_array(arena, (size_t)set->count, sizeof(*copy));
+    if (copy == NULL)
+        return false;
+    memcpy(copy, set->ids, (size_t)set->count * sizeof(*copy));
+    *out_ids = copy;
+    *out_count = (size_t)set->count;
+    return true;
+}
+
+static bool fill_partition(struct stele_arena *arena, const struct stele_partition_state *state,
+                           struct stele_described_partition *out)
+{
+    out->leader_id = state->leader_id;
+    out->leader_epoch = state->leader_epoch;
+    out->partition_epoch = state->partition_epoch;
+    out->is_recovering = state->is_recovering;
+    return copy_set(arena, &state->replicas, &out->replicas, &out->replica_count) &&
+           copy_set(arena, &state->isr, &out->isr, &out->isr_count) &&
+           copy_set(arena, &state->elr, &out->elr, &out->elr_count) &&
+           copy_set(arena, &state->last_known_elr, &out->last_known_elr, &out->last_known_elr_count) &&
+           copy_set(arena, &state->adding, &out->adding, &out->adding_count) &&
+           copy_set(arena, &state->removing, &out->removing, &out->removing_count);
 }
 
 static bool fill_partitions(struct stele_arena *arena, const struct stele_image_topic *in,
@@ -28,17 +47,8 @@ static bool fill_partitions(struct stele_arena *arena, const struct stele_image_
     if (partitions == NULL)
         return false;
     for (int32_t i = 0; i < in->partition_count; i++) {
-        const struct stele_image_partition *partition = &in->partitions[i];
-        partitions[i] = (struct stele_described_partition){
-            .partition = i,
-            .leader_id = partition->leader_id,
-            .leader_epoch = partition->leader_epoch,
-            .partition_epoch = partition->partition_epoch,
-            .replicas = copy_ids(arena, partition->replicas, partition->replica_count),
-            .replica_count = partition->replica_count,
-            .isr = copy_ids(arena, partition->isr, partition->isr_count),
-            .isr_count = partition->isr_count};
-        if (partitions[i].replicas == NULL || partitions[i].isr == NULL)
+        partitions[i] = (struct stele_described_partition){.partition = i};
+        if (!fill_partition(arena, &in->partitions[i].state, &partitions[i]))
             return false;
     }
     out->partitions = partitions;

@@ -30,22 +30,21 @@ static bool fill_partitions(struct stele_arena *arena, const struct stele_image_
     if (partitions == NULL)
         return false;
     for (int32_t i = 0; i < in->partition_count; i++) {
-        const struct stele_image_partition *partition = &in->partitions[i];
+        const struct stele_partition_state *state = &in->partitions[i].state;
+        size_t replica_count = (size_t)state->replicas.count, isr_count = (size_t)state->isr.count;
         /* Copies: the image may change before the answer is packed on its own shard. */
-        int32_t *ids = stele_arena_array(arena, partition->replica_count + partition->isr_count, sizeof(*ids));
+        int32_t *ids = stele_arena_array(arena, replica_count + isr_count, sizeof(*ids));
         if (ids == NULL)
             return false;
-        if (partition->replica_count > 0)
-            memcpy(ids, partition->replicas, partition->replica_count * sizeof(*ids));
-        if (partition->isr_count > 0)
-            memcpy(ids + partition->replica_count, partition->isr, partition->isr_count * sizeof(*ids));
+        memcpy(ids, state->replicas.ids, replica_count * sizeof(*ids));
+        memcpy(ids + replica_count, state->isr.ids, isr_count * sizeof(*ids));
         partitions[i] = (struct stele_metadata_partition){.partition = i,
-                                                          .leader_id = partition->leader_id,
-                                                          .leader_epoch = partition->leader_epoch,
+                                                          .leader_id = state->leader_id,
+                                                          .leader_epoch = state->leader_epoch,
                                                           .replicas = ids,
-                                                          .replica_count = partition->replica_count,
-                                                          .isr = ids + partition->replica_count,
-                                                          .isr_count = partition->isr_count};
+                                                          .replica_count = replica_count,
+                                                          .isr = ids + replica_count,
+                                                          .isr_count = isr_count};
     }
     out->partitions = partitions;
     out->partition_count = (size_t)in->partition_count;

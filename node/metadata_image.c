@@ -89,10 +89,6 @@ void stele_image_forget_removed(struct stele_image *image, struct stele_image_re
 static void topic_free(struct stele_image *image, struct stele_image_topic *topic)
 {
     struct stele_mem *mem = image->mem;
-    for (int32_t i = 0; i < topic->partition_count; i++) {
-        stele_mem_free(mem, topic->partitions[i].replicas);
-        stele_mem_free(mem, topic->partitions[i].isr);
-    }
     stele_image__settings_drop(image, &topic->settings);
     stele_mem_free(mem, topic->partitions);
     stele_mem_free(mem, topic->name);
@@ -117,6 +113,7 @@ void stele_image_deinit(struct stele_image *image)
         stele_mem_free(image->mem, node);
     }
     stele_image__settings_drop(image, &image->cluster);
+    stele_image__cluster_drop(image);
     stele_mem_free(image->mem, image->cluster_id);
     stele_image_init(image, image->mem);
 }
@@ -150,15 +147,15 @@ static enum stele_err apply_topic(struct stele_image *image, const struct stele_
     return STELE_OK;
 }
 
-static enum stele_err copy_ids(struct stele_mem *mem, const int32_t *ids, size_t count, int32_t **out_ids)
+/* False when there are more than a partition may have, or one twice. */
+static bool set_from(struct stele_node_set *set, const int32_t *ids, size_t count)
 {
-    int32_t *copy = stele_mem_array(mem, STELE_MEM_METADATA, count, sizeof(*copy));
-    if (copy == NULL)
-        return STELE_NO_MEMORY;
-    if (count > 0)
-        memcpy(copy, ids, count * sizeof(*copy));
-    *out_ids = copy;
-    return STELE_OK;
+    *set = (struct stele_node_set){.count = 0};
+    for (size_t i = 0; i < count; i++) {
+        if (stele_node_set_has(set, ids[i]) || !stele_node_set_add(set, ids[i]))
+            return false;
+    }
+    return true;
 }
 
 static enum stele_err reserve_partition(struct stele_image *image, struct stele_image_topic *topic, int32_t number)
@@ -175,35 +172,33 @@ static enum stele_err reserve_partition(struct stele_image *image, struct stele_
     return STELE_OK;
 }
 
+static bool state_from(struct stele_partition_state *state, const struct stele_metadata_record *record)
+{
+    *state = (struct stele_partition_state){.leader_id = record->u.partition.leader_id,
+                                            .leader_epoch = record->u.partition.leader_epoch,
+                                            .partition_epoch = record->u.partition.partition_epoch,
+                                            .is_recovering = record->u.partition.is_recovering};
+    return set_from(&state->replicas, record->u.partition.replicas, record->u.partition.replica_count) &&
+           set_from(&state->isr, record->u.partition.isr, record->u.partition.isr_count) &&
+           set_from(&state->elr, record->u.partition.elr, record->u.partition.elr_count) &&
+           set_from(&state->last_known_elr, record->u.partition.last_known_elr,
+                    record->u.partition.last_known_elr_count) &&
+           set_from(&state->adding, record->u.partition.adding, record->u.partition.adding_count) &&
+           set_from(&state->removing, record->u.partition.removing, record->u.partition.removing_count);
+}
+
 static enum stele_err apply_partition(struct stele_image *image, const struct stele_metadata_record *record)
 {
     struct stele_image_topic *topic = stele_image_topic_of(image, &record->u.partition.topic_id);
-    int32_t number = record->u.partition.partition, *replicas = NULL, *isr = NULL;
-    if (topic == NULL || number < 0 || number >= PARTITIONS_MAX)
+    int32_t number = record->u.partition.partition;
+    struct stele_partition_state state;
+    if (topic == NULL || number < 0 || number >= PARTITIONS_MAX || !state_from(&state, record))
         return STELE_CORRUPT;
     enum stele_err err = reserve_partition(image, topic, number);
-    if (err == STELE_OK)
-        err = copy_ids(image->mem, record->u.partition.replicas, record->u.partition.replica_count, &replicas);
-    if (err == STELE_OK)
-        err = copy_ids(image->mem, record->u.partition.isr, record->u.partition.isr_count, &isr);
-    if (err != STELE_OK) {
-        stele_mem_free(image->mem, replicas);
+    if (err != STELE_OK)
         return err;
-    }
-    struct stele_image_partition *partition = &topic->partitions[number];
-    stele_mem_free(image->mem, partition->replicas);
-    stele_mem_free(image->mem, partition->isr);
-    *partition = (struct stele_image_partition){.is_known = true,
-                                                .is_placed = partition->is_placed,
-                                                .has_directory = partition->has_directory,
-                                                .dir = partition->dir,
-                                                .leader_id = record->u.partition.leader_id,
-                                                .leader_epoch = record->u.partition.leader_epoch,
-                                                .partition_epoch = record->u.partition.partition_epoch,
-                                                .replicas = replicas,
-                                                .replica_count = record->u.partition.replica_count,
-                                                .isr = isr,
-                                                .isr_count = record->u.partition.isr_count};
+    topic->partitions[number].is_known = true;
+    topic->partitions[number].state = state;
     return STELE_OK;
 }
 
@@ -256,6 +251,13 @@ enum stele_err stele_image_apply(struct stele_image *image, const struct stele_m
         return apply_removed(image, record);
     case STELE_METADATA_PRODUCER_IDS:
         return apply_producer_ids(image, record);
+    case STELE_METADATA_NODE:
+    case STELE_METADATA_NODE_REMOVED:
+    case STELE_METADATA_LEADER_CHANGE:
+    case STELE_METADATA_VOTERS:
+    case STELE_METADATA_LEVEL_CHANGE:
+    case STELE_METADATA_LOST_RANGE:
+        return stele_image__apply_cluster(image, record, time_ms);
     }
     return STELE_UNSUPPORTED_VERSION;
 }

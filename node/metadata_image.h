@@ -6,6 +6,7 @@
 #include "base/list.h"
 #include "node/table.h"
 #include "proto/metadata_record.h"
+#include "replication/types.h"
 
 /** A setting that was changed: one that holds, or one of the past. Each is in the list of its subject and of all. */
 struct stele_image_change {
@@ -29,9 +30,7 @@ struct stele_image_partition {
     bool is_placed; /* a log directory was found or made for it, or is on one that is offline */
     bool has_directory;
     int dir; /* where */
-    int32_t leader_id, leader_epoch, partition_epoch;
-    int32_t *replicas, *isr;
-    size_t replica_count, isr_count;
+    struct stele_partition_state state;
 };
 
 struct stele_image_topic {
@@ -57,6 +56,42 @@ struct stele_image_node {
     struct stele_image_settings settings;
 };
 
+enum { STELE_IMAGE_LISTENERS_MAX = 16, STELE_IMAGE_DIRECTORIES_MAX = 64 };
+
+struct stele_image_listener {
+    char *name, *host;
+    int32_t port;
+};
+
+/** A node that is registered. */
+struct stele_image_member {
+    struct stele_image_member *next; /* by rising id */
+    int32_t node_id;
+    struct stele_uuid incarnation_id, boot_id;
+    int64_t node_epoch;
+    char *rack, *software_version;
+    struct stele_image_listener *listeners;
+    struct stele_uuid *directories, *offline_directories;
+    size_t listener_count, directory_count, offline_directory_count;
+    int32_t level_min, level_max;
+    bool is_fenced, is_shutting_down;
+};
+
+struct stele_image_voter {
+    struct stele_replica_key key;
+    char *host; /* of its peer listener */
+    int32_t port;
+};
+
+/** What an unclean election lost; the newest are kept. */
+struct stele_image_lost {
+    struct stele_uuid topic_id;
+    int32_t partition, leader_epoch;
+    int64_t first_offset, end_offset, time_ms;
+};
+
+enum { STELE_IMAGE_LOST_MAX = 1000 };
+
 /* So many changes of the past are kept. */
 enum { STELE_IMAGE_PAST_MAX = 1000 };
 
@@ -71,6 +106,12 @@ struct stele_image {
     struct stele_list changes, past;
     int past_count;
     int64_t next_producer_id; /* ids below it may have been given */
+
+    struct stele_image_member *members;
+    struct stele_image_voter *voters; /* those of the last record */
+    size_t voter_count;
+    struct stele_image_lost *lost; /* oldest first */
+    size_t lost_count;
 };
 
 void stele_image_init(struct stele_image *image, struct stele_mem *mem);
@@ -95,7 +136,15 @@ struct stele_image_removed *stele_image_removed_of(const struct stele_image *ima
 /** Nothing of it is in a directory any more. */
 void stele_image_forget_removed(struct stele_image *image, struct stele_image_removed *removed);
 
+/** NULL when it is not registered. */
+const struct stele_image_member *stele_image_member_of(const struct stele_image *image, int32_t node_id);
+
 /* Between the files of the image. */
+
+void stele_image__cluster_drop(struct stele_image *image);
+/** The records of members, voters, levels and lost ranges. */
+STELE_MUST_CHECK enum stele_err stele_image__apply_cluster(struct stele_image *image,
+                                                           const struct stele_metadata_record *record, int64_t time_ms);
 
 void stele_image__settings_init(struct stele_image_settings *settings);
 /** Drops a subject's settings with their history. */

@@ -86,26 +86,105 @@ static enum stele_err add(struct making *making, const struct stele_metadata_rec
     return err;
 }
 
+static enum stele_err add_partition(struct making *making, const struct stele_uuid *topic_id, int32_t number,
+                                    const struct stele_partition_state *state)
+{
+    struct stele_metadata_record record = {.kind = STELE_METADATA_PARTITION,
+                                           .u.partition = {.topic_id = *topic_id,
+                                                           .partition = number,
+                                                           .leader_id = state->leader_id,
+                                                           .leader_epoch = state->leader_epoch,
+                                                           .partition_epoch = state->partition_epoch,
+                                                           .replicas = state->replicas.ids,
+                                                           .replica_count = (size_t)state->replicas.count,
+                                                           .isr = state->isr.ids,
+                                                           .isr_count = (size_t)state->isr.count,
+                                                           .elr = state->elr.ids,
+                                                           .elr_count = (size_t)state->elr.count,
+                                                           .last_known_elr = state->last_known_elr.ids,
+                                                           .last_known_elr_count = (size_t)state->last_known_elr.count,
+                                                           .adding = state->adding.ids,
+                                                           .adding_count = (size_t)state->adding.count,
+                                                           .removing = state->removing.ids,
+                                                           .removing_count = (size_t)state->removing.count,
+                                                           .is_recovering = state->is_recovering}};
+    return add(making, &record, making->now_ms);
+}
+
 static enum stele_err add_topic(struct making *making, const struct stele_image_topic *topic)
 {
     struct stele_metadata_record record = {.kind = STELE_METADATA_TOPIC,
                                            .u.topic = {.name = topic->name, .topic_id = topic->topic_id}};
     enum stele_err err = add(making, &record, making->now_ms);
     for (int32_t i = 0; i < topic->partition_count && err == STELE_OK; i++) {
-        const struct stele_image_partition *partition = &topic->partitions[i];
-        if (!partition->is_known)
-            continue;
-        record = (struct stele_metadata_record){.kind = STELE_METADATA_PARTITION,
-                                                .u.partition = {.topic_id = topic->topic_id,
-                                                                .partition = i,
-                                                                .leader_id = partition->leader_id,
-                                                                .leader_epoch = partition->leader_epoch,
-                                                                .partition_epoch = partition->partition_epoch,
-                                                                .replicas = partition->replicas,
-                                                                .replica_count = partition->replica_count,
-                                                                .isr = partition->isr,
-                                                                .isr_count = partition->isr_count}};
-        err = add(making, &record, making->now_ms);
+        if (topic->partitions[i].is_known)
+            err = add_partition(making, &topic->topic_id, i, &topic->partitions[i].state);
+    }
+    return err;
+}
+
+static void directories_of(const struct stele_uuid *ids, size_t count, struct stele_node_directory_id *out_ids)
+{
+    for (size_t i = 0; i < count; i++)
+        out_ids[i].directory_id = ids[i];
+}
+
+static enum stele_err add_member(struct making *making, const struct stele_image_member *member)
+{
+    struct stele_node_listener listeners[STELE_IMAGE_LISTENERS_MAX];
+    struct stele_node_directory_id directories[STELE_IMAGE_DIRECTORIES_MAX], offline[STELE_IMAGE_DIRECTORIES_MAX];
+    for (size_t i = 0; i < member->listener_count; i++)
+        listeners[i] = (struct stele_node_listener){
+            .name = member->listeners[i].name, .host = member->listeners[i].host, .port = member->listeners[i].port};
+    directories_of(member->directories, member->directory_count, directories);
+    directories_of(member->offline_directories, member->offline_directory_count, offline);
+    struct stele_metadata_record record = {.kind = STELE_METADATA_NODE,
+                                           .u.node = {.node_id = member->node_id,
+                                                      .incarnation_id = member->incarnation_id,
+                                                      .node_epoch = member->node_epoch,
+                                                      .boot_id = member->boot_id,
+                                                      .rack = member->rack,
+                                                      .listeners = listeners,
+                                                      .listener_count = member->listener_count,
+                                                      .directories = directories,
+                                                      .directory_count = member->directory_count,
+                                                      .offline_directories = offline,
+                                                      .offline_directory_count = member->offline_directory_count,
+                                                      .level_min = member->level_min,
+                                                      .level_max = member->level_max,
+                                                      .is_fenced = member->is_fenced,
+                                                      .is_shutting_down = member->is_shutting_down,
+                                                      .software_version = member->software_version}};
+    return add(making, &record, making->now_ms);
+}
+
+static enum stele_err add_voters(struct making *making, const struct stele_image *image)
+{
+    struct stele_voter voters[STELE_REPLICAS_MAX];
+    for (size_t i = 0; i < image->voter_count; i++)
+        voters[i] = (struct stele_voter){.node_id = image->voters[i].key.node_id,
+                                         .directory_id = image->voters[i].key.directory_id,
+                                         .host = image->voters[i].host,
+                                         .port = image->voters[i].port};
+    struct stele_metadata_record record = {.kind = STELE_METADATA_VOTERS,
+                                           .u.voters = {.voters = voters, .voter_count = image->voter_count}};
+    return add(making, &record, making->now_ms);
+}
+
+static enum stele_err add_cluster(struct making *making, const struct stele_image *image)
+{
+    enum stele_err err = image->voter_count > 0 ? add_voters(making, image) : STELE_OK;
+    for (const struct stele_image_member *member = image->members; member != NULL && err == STELE_OK;
+         member = member->next)
+        err = add_member(making, member);
+    for (size_t i = 0; i < image->lost_count && err == STELE_OK; i++) {
+        struct stele_metadata_record record = {.kind = STELE_METADATA_LOST_RANGE,
+                                               .u.lost_range = {.topic_id = image->lost[i].topic_id,
+                                                                .partition = image->lost[i].partition,
+                                                                .leader_epoch = image->lost[i].leader_epoch,
+                                                                .first_offset = image->lost[i].first_offset,
+                                                                .end_offset = image->lost[i].end_offset}};
+        err = add(making, &record, image->lost[i].time_ms);
     }
     return err;
 }
@@ -147,6 +226,8 @@ static enum stele_err add_all(struct making *making, const struct stele_image *i
     for (const struct stele_image_topic *topic = image->by_name; topic != NULL && err == STELE_OK;
          topic = topic->by_name.next)
         err = add_topic(making, topic);
+    if (err == STELE_OK)
+        err = add_cluster(making, image);
     return err == STELE_OK ? add_changes(making, image) : err;
 }
 

@@ -123,7 +123,7 @@ struct stele_describe_op {
     struct stele_job job;
 };
 
-enum stele_partition_state {
+enum stele_partition_life {
     STELE_PARTITION_OPENING,
     STELE_PARTITION_OPEN,
     STELE_PARTITION_OFFLINE,
@@ -159,7 +159,7 @@ struct stele_partition {
     char *topic, *name, *path;
     int dir;
     int32_t leader_epoch;
-    enum stele_partition_state state;
+    enum stele_partition_life state;
     struct stele_log *log; /* NULL until open */
 
     struct stele_list queue;         /* produces not yet appended, and reads behind them */

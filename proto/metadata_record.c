@@ -40,8 +40,7 @@ STELE_CODEC_MESSAGE(topic_record, plain_topic, Stele__Wire__TopicRecord, TOPIC)
     F(ints, last_known_elr, last_known_elr_count)                                                                      \
     F(ints, adding, adding_count)                                                                                      \
     F(ints, removing, removing_count)                                                                                  \
-    F(int, is_recovering)                                                                                              \
-    F(list, directories, directory_count, node_directory_id)
+    F(int, is_recovering)
 STELE_CODEC_MESSAGE(partition_record, plain_partition, Stele__Wire__PartitionRecord, PARTITION)
 
 #define SETTING(F)                                                                                                     \
@@ -118,7 +117,7 @@ STELE_CODEC_MESSAGE(lost_range_record, plain_lost_range, Stele__Wire__LostRangeR
     K(NODE_REMOVED, node_removed)                                                                                      \
     K(LEADER_CHANGE, leader_change)                                                                                    \
     K(VOTERS, voters)                                                                                                  \
-    K(LEVEL, level)                                                                                                    \
+    K(LEVEL_CHANGE, level)                                                                                             \
     K(LOST_RANGE, lost_range)
 
 enum stele_err stele_metadata_record_decode(struct stele_arena *arena, const uint8_t *bytes, size_t count,

@@ -19,7 +19,7 @@ enum stele_metadata_kind {
     STELE_METADATA_NODE_REMOVED = 8,
     STELE_METADATA_LEADER_CHANGE = 9,
     STELE_METADATA_VOTERS = 10,
-    STELE_METADATA_LEVEL = 11,
+    STELE_METADATA_LEVEL_CHANGE = 11,
     STELE_METADATA_LOST_RANGE = 12,
 };
 
@@ -59,9 +59,7 @@ struct stele_metadata_record {
             size_t adding_count;
             const int32_t *removing;
             size_t removing_count;
-            bool is_recovering;                                /* after an unclean election */
-            const struct stele_node_directory_id *directories; /* one a replica, or none */
-            size_t directory_count;
+            bool is_recovering; /* after an unclean election */
         } partition;
         struct {
             int32_t scope;       /* enum stele_subject_kind */

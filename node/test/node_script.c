@@ -94,7 +94,7 @@ static void take(struct node_script *script, struct node_conn *conn)
 {
     struct node_answer answer;
     while (node_conn_poll(conn, &answer)) {
-        switch (answer.response.header.api) {
+        switch ((int)answer.response.header.api) {
         case STELE_API_METADATA:
             if (script->stage == NODE_SCRIPT_LOOKS)
                 look(script, &answer);

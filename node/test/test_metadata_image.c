@@ -117,6 +117,95 @@ static void test_history(void **state)
     assert_null(value_of(world, STELE_SUBJECT_NODE, "1", "x"));
 }
 
+static enum stele_err member(struct world *world, int32_t node_id, int64_t node_epoch, bool is_fenced)
+{
+    static const struct stele_node_listener listeners[] = {{"PEER", "h", 7}};
+    struct stele_metadata_record record = {.kind = STELE_METADATA_NODE,
+                                           .u.node = {.node_id = node_id,
+                                                      .node_epoch = node_epoch,
+                                                      .rack = "",
+                                                      .listeners = listeners,
+                                                      .listener_count = 1,
+                                                      .is_fenced = is_fenced,
+                                                      .software_version = ""}};
+    return stele_image_apply(&world->image, &record, 5);
+}
+
+/* Members are by rising id; a record replaces what was known; an earlier life of a node, a stranger's removal and too
+ * many of anything are refused. */
+static void test_members(void **state)
+{
+    struct world *world = *state;
+    assert_ok(member(world, 2, 20, true));
+    assert_ok(member(world, 1, 10, true));
+    assert_ok(member(world, 3, 30, false));
+    assert_ok(member(world, 2, 21, false));
+    assert_int_equal(member(world, 2, 20, true), STELE_CORRUPT);
+    assert_int_equal(member(world, -1, 20, true), STELE_CORRUPT);
+    int32_t id = 1;
+    for (const struct stele_image_member *at = world->image.members; at != NULL; at = at->next)
+        assert_int_equal(at->node_id, id++);
+    assert_int_equal(id, 4);
+    assert_false(stele_image_member_of(&world->image, 2)->is_fenced);
+    assert_true(stele_image_member_of(&world->image, 1)->is_fenced);
+    assert_string_equal(stele_image_member_of(&world->image, 3)->listeners[0].host, "h");
+    struct stele_metadata_record record = {.kind = STELE_METADATA_NODE_REMOVED, .u.node_removed = {.node_id = 2}};
+    assert_ok(stele_image_apply(&world->image, &record, 6));
+    assert_null(stele_image_member_of(&world->image, 2));
+    assert_int_equal(stele_image_apply(&world->image, &record, 6), STELE_CORRUPT);
+    record = (struct stele_metadata_record){.kind = STELE_METADATA_VOTERS};
+    assert_int_equal(stele_image_apply(&world->image, &record, 6), STELE_CORRUPT);
+}
+
+/* A partition keeps the state of its last record; a replica that is in a set twice is refused. */
+static void test_partition_state(void **state)
+{
+    static const int32_t ids[] = {3, 1, 2, 3};
+    struct world *world = *state;
+    assert_ok(topic(world, 1, "t"));
+    struct stele_metadata_record record = {.kind = STELE_METADATA_PARTITION,
+                                           .u.partition = {.topic_id = id_of(1),
+                                                           .leader_id = 1,
+                                                           .leader_epoch = 4,
+                                                           .partition_epoch = 5,
+                                                           .replicas = ids,
+                                                           .replica_count = 3,
+                                                           .isr = ids + 1,
+                                                           .isr_count = 1,
+                                                           .elr = ids,
+                                                           .elr_count = 1,
+                                                           .is_recovering = true}};
+    assert_ok(stele_image_apply(&world->image, &record, 5));
+    const struct stele_partition_state *held = &stele_image_topic_named(&world->image, "t")->partitions[0].state;
+    assert_int_equal(held->replicas.ids[0], 3);
+    assert_int_equal(held->replicas.count, 3);
+    assert_true(stele_node_set_has(&held->isr, 1));
+    assert_true(stele_node_set_has(&held->elr, 3));
+    assert_true(held->is_recovering);
+    assert_int_equal(held->partition_epoch, 5);
+    record.u.partition.replica_count = 4;
+    assert_int_equal(stele_image_apply(&world->image, &record, 5), STELE_CORRUPT);
+}
+
+/* No memory at any point of a member's or voters' record leaves the image as it can be freed. */
+static void test_cluster_memory_failures(void **state)
+{
+    struct world *world = *state;
+    static const struct stele_voter voters[] = {{1, {{1}}, "a", 2}, {3, {{3}}, "c", 4}};
+    const struct stele_metadata_record record = {.kind = STELE_METADATA_VOTERS,
+                                                 .u.voters = {.voters = voters, .voter_count = 2}};
+    enum stele_err err = STELE_NO_MEMORY;
+    for (int nth = 1; err == STELE_NO_MEMORY; nth++) {
+        stele_test_mem_fail(&world->mem, nth, false);
+        err = member(world, 1, 10, true);
+        if (err == STELE_OK)
+            err = stele_image_apply(&world->image, &record, 5);
+    }
+    stele_test_mem_fail(&world->mem, 0, false);
+    assert_ok(err);
+    assert_int_equal(world->image.voter_count, 2);
+}
+
 /* A removed topic is gone with its settings and their history; its id is known until it is forgotten, and the name can
  * be taken at once. */
 static void test_removal(void **state)
@@ -185,6 +274,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_settings, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_history, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_members, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_partition_state, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_cluster_memory_failures, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_removal, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_producer_ids, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_memory, set_up, tear_down),

@@ -18,6 +18,53 @@ static void apply(struct stele_image *image, const struct stele_metadata_record 
     assert_ok(stele_image_apply(image, record, time_ms));
 }
 
+/* What a cluster adds: members, one of them changed and one removed again, voters, a level, lost ranges. */
+static void fill_cluster(struct stele_image *image)
+{
+    static const struct stele_node_listener listeners[] = {{"CLIENT", "a", 1}, {"PEER", "::1", 2}};
+    static const struct stele_node_directory_id directories[] = {{{{1}}}, {{{2}}}};
+    static const struct stele_voter voters[] = {{1, {{1}}, "a", 2}, {3, {{3}}, "c", 4}};
+    struct stele_metadata_record record;
+    for (int32_t id = 3; id >= 0; id--) {
+        record = (struct stele_metadata_record){.kind = STELE_METADATA_NODE,
+                                                .u.node = {.node_id = id,
+                                                           .incarnation_id = {{9}},
+                                                           .node_epoch = 40 + id,
+                                                           .boot_id = {{8}},
+                                                           .rack = "r",
+                                                           .listeners = listeners,
+                                                           .listener_count = 2,
+                                                           .directories = directories,
+                                                           .directory_count = 2,
+                                                           .offline_directories = directories + 1,
+                                                           .offline_directory_count = id == 2,
+                                                           .level_min = 1,
+                                                           .level_max = 2,
+                                                           .is_fenced = true,
+                                                           .software_version = "0"}};
+        apply(image, &record, 810);
+    }
+    record.u.node.node_epoch = 50;
+    record.u.node.is_fenced = false;
+    record.u.node.is_shutting_down = true;
+    apply(image, &record, 820);
+    record = (struct stele_metadata_record){.kind = STELE_METADATA_NODE_REMOVED, .u.node_removed = {.node_id = 2}};
+    apply(image, &record, 830);
+    record = (struct stele_metadata_record){.kind = STELE_METADATA_LEADER_CHANGE, .u.leader_change = {.leader_id = 1}};
+    apply(image, &record, 840);
+    record =
+        (struct stele_metadata_record){.kind = STELE_METADATA_VOTERS, .u.voters = {.voters = voters, .voter_count = 2}};
+    apply(image, &record, 850);
+    record.u.voters.voter_count = 1;
+    apply(image, &record, 860);
+    record = (struct stele_metadata_record){.kind = STELE_METADATA_LEVEL_CHANGE, .u.level = {.level = 2}};
+    apply(image, &record, 870);
+    record = (struct stele_metadata_record){
+        .kind = STELE_METADATA_LOST_RANGE,
+        .u.lost_range = {.topic_id = {{7}}, .partition = 1, .leader_epoch = 4, .first_offset = 10, .end_offset = 20}};
+    apply(image, &record, 880);
+}
+
 /* An image with some of everything. `topics` of it. */
 static void fill(struct stele_image *image, uint8_t topics)
 {
@@ -42,7 +89,16 @@ static void fill(struct stele_image *image, uint8_t topics)
                                                                     .replicas = ids,
                                                                     .replica_count = 3,
                                                                     .isr = ids,
-                                                                    .isr_count = (size_t)p}};
+                                                                    .isr_count = (size_t)p,
+                                                                    .elr = ids + 2,
+                                                                    .elr_count = p < 2,
+                                                                    .last_known_elr = ids + 1,
+                                                                    .last_known_elr_count = 1,
+                                                                    .adding = ids + 2,
+                                                                    .adding_count = 1,
+                                                                    .removing = ids,
+                                                                    .removing_count = 1,
+                                                                    .is_recovering = p == 1}};
             apply(image, &record, 2);
         }
         record = (struct stele_metadata_record){
@@ -64,6 +120,7 @@ static void fill(struct stele_image *image, uint8_t topics)
     record = (struct stele_metadata_record){.kind = STELE_METADATA_PRODUCER_IDS,
                                             .u.producer_ids = {.next_producer_id = 7000}};
     apply(image, &record, 800);
+    fill_cluster(image);
 }
 
 static int set_up(void **state)
