@@ -70,7 +70,7 @@ static enum stele_err copy_listeners(struct stele_mem *mem, const struct stele_m
     if (member->listeners == NULL)
         return STELE_NO_MEMORY;
     for (; member->listener_count < count; member->listener_count++) {
-        const struct stele_node_listener *from = &record->u.node.listeners[member->listener_count];
+        const struct stele_listener_address *from = &record->u.node.listeners[member->listener_count];
         struct stele_image_listener *to = &member->listeners[member->listener_count];
         *to = (struct stele_image_listener){.name = stele_mem_string(mem, STELE_MEM_METADATA, from->name),
                                             .host = stele_mem_string(mem, STELE_MEM_METADATA, from->host),

@@ -13,7 +13,11 @@
 #include "storage/log.h"
 
 #define STELE_METADATA_TOPIC_NAME "__cluster_metadata"
-enum { STELE_METADATA_LEVEL = 1, STELE_METADATA_EPOCH = 1 };
+enum {
+    STELE_METADATA_LEVEL = 1,     /* of a new cluster */
+    STELE_METADATA_LEVEL_MAX = 2, /* that this version understands */
+    STELE_METADATA_EPOCH = 1
+};
 
 /** A batch of records on its way; lives in its asker's memory until `done`. */
 struct stele_metadata_change {

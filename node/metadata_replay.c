@@ -22,6 +22,12 @@ enum stele_err stele_metadata_replay_fail(struct stele_metadata_replay *replay, 
                            what);
 }
 
+static bool is_too_new(const struct stele_metadata_record *record)
+{
+    return (record->kind == STELE_METADATA_FORMAT && record->u.format.level > STELE_METADATA_LEVEL_MAX) ||
+           (record->kind == STELE_METADATA_LEVEL_CHANGE && record->u.level.level > STELE_METADATA_LEVEL_MAX);
+}
+
 static enum stele_err replay_record(struct stele_metadata_replay *replay, const struct stele_record *in)
 {
     struct stele_metadata_record record;
@@ -34,7 +40,7 @@ static enum stele_err replay_record(struct stele_metadata_replay *replay, const 
         return stele_metadata_replay_fail(replay, STELE_FOREIGN,
                                           "the log does not begin with a FORMAT record of stele: it is another "
                                           "program's; choose another directory");
-    if (err == STELE_OK && record.kind == STELE_METADATA_FORMAT && record.u.format.level > STELE_METADATA_LEVEL)
+    if (err == STELE_OK && is_too_new(&record))
         err = STELE_UNSUPPORTED_VERSION;
     if (err == STELE_OK)
         err = stele_image_apply(replay->image, &record, in->timestamp);

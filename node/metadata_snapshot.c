@@ -131,10 +131,10 @@ static void directories_of(const struct stele_uuid *ids, size_t count, struct st
 
 static enum stele_err add_member(struct making *making, const struct stele_image_member *member)
 {
-    struct stele_node_listener listeners[STELE_IMAGE_LISTENERS_MAX];
+    struct stele_listener_address listeners[STELE_IMAGE_LISTENERS_MAX];
     struct stele_node_directory_id directories[STELE_IMAGE_DIRECTORIES_MAX], offline[STELE_IMAGE_DIRECTORIES_MAX];
     for (size_t i = 0; i < member->listener_count; i++)
-        listeners[i] = (struct stele_node_listener){
+        listeners[i] = (struct stele_listener_address){
             .name = member->listeners[i].name, .host = member->listeners[i].host, .port = member->listeners[i].port};
     directories_of(member->directories, member->directory_count, directories);
     directories_of(member->offline_directories, member->offline_directory_count, offline);

@@ -173,12 +173,13 @@ struct stele_fetch_partition {
     int64_t log_start_offset;     /* of a follower; -1 for a consumer */
     int64_t synced_offset;        /* of a follower: the end of what it has synced; -1 unknown */
     int64_t known_high_watermark; /* of a follower: a larger one is worth an answer (KIP-1166); -1: it is not */
+    int64_t damaged_offset;       /* of a follower: where its damage begins; -1: whole */
 };
 
 /* What a consumer leaves out. */
 #define STELE_FETCH_PARTITION_OF_CONSUMER                                                                              \
     .current_leader_epoch = -1, .last_fetched_epoch = -1, .log_start_offset = -1, .synced_offset = -1,                 \
-    .known_high_watermark = -1
+    .known_high_watermark = -1, .damaged_offset = -1
 #define STELE_FETCH_OF_CONSUMER .replica_id = -1, .replica_epoch = -1, .session_epoch = -1
 
 struct stele_forgotten_partition {
@@ -222,12 +223,13 @@ struct stele_fetch_result {
     int64_t snapshot_end_offset; /* -1, or with its epoch the snapshot of the metadata log to take instead */
     int32_t snapshot_epoch;
     int32_t preferred_read_replica; /* -1, or the node to read from (KIP-392) */
+    int64_t log_end_offset;         /* for a follower; -1 */
 };
 
 /* What most answers leave out. */
 #define STELE_FETCH_RESULT_PLAIN                                                                                       \
     .diverging_epoch = -1, .diverging_end_offset = -1, .snapshot_end_offset = -1, .snapshot_epoch = -1,                \
-    .preferred_read_replica = -1
+    .preferred_read_replica = -1, .log_end_offset = -1
 
 struct stele_fetch_response {
     enum stele_err err;

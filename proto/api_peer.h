@@ -14,7 +14,7 @@ enum stele_form_stage { STELE_FORM_EMPTY = 0, STELE_FORM_FORMING = 1, STELE_FORM
 
 enum stele_voter_change { STELE_VOTER_ADD = 0, STELE_VOTER_REMOVE = 1, STELE_VOTER_READMIT = 2 };
 
-enum stele_elect_mode { STELE_ELECT_PREFERRED = 0, STELE_ELECT_UNCLEAN = 1 };
+enum stele_election_kind { STELE_ELECTION_PREFERRED = 0, STELE_ELECTION_UNCLEAN = 1 };
 
 struct stele_quorum_replica {
     int32_t node_id;
@@ -68,7 +68,7 @@ struct stele_end_quorum_epoch_response {
     int32_t leader_epoch;
 };
 
-struct stele_quorum_progress {
+struct stele_described_voter {
     int32_t node_id;
     struct stele_uuid directory_id;
     const char *host;
@@ -90,9 +90,9 @@ struct stele_describe_quorum_response {
     int32_t leader_id;
     int32_t leader_epoch;
     int64_t high_watermark;
-    const struct stele_quorum_progress *voters;
+    const struct stele_described_voter *voters;
     size_t voter_count;
-    const struct stele_quorum_progress *observers;
+    const struct stele_described_voter *observers;
     size_t observer_count;
 };
 
@@ -145,7 +145,7 @@ struct stele_form_response {
     const char *cluster_id;
 };
 
-struct stele_node_listener {
+struct stele_listener_address {
     const char *name;
     const char *host;
     int32_t port;
@@ -163,7 +163,7 @@ struct stele_register_node_request {
     struct stele_uuid boot_id;          /* of the kernel */
     struct stele_uuid previous_boot_id; /* of the life before; zero unknown */
     const char *rack;
-    const struct stele_node_listener *listeners;
+    const struct stele_listener_address *listeners;
     size_t listener_count;
     const struct stele_node_directory_id *directories;
     size_t directory_count;
@@ -210,6 +210,8 @@ struct stele_altered_partition {
     const struct stele_isr_member *isr;
     size_t isr_count;
     bool is_recovering;
+    const int32_t *damaged; /* not in isr because they lost records: not to be eligible either */
+    size_t damaged_count;
 };
 
 struct stele_alter_partition_request {
@@ -229,6 +231,7 @@ struct stele_alter_partition_result {
     const int32_t *isr;
     size_t isr_count;
     bool is_recovering;
+    int32_t min_isr; /* by which the controller worked it out; 0: not said */
 };
 
 struct stele_alter_partition_response {
@@ -251,7 +254,7 @@ struct stele_described_node {
     int32_t node_id;
     int64_t node_epoch;
     const char *rack;
-    const struct stele_node_listener *listeners;
+    const struct stele_listener_address *listeners;
     size_t listener_count;
     const struct stele_node_directory_id *directories;
     size_t directory_count;
@@ -282,7 +285,7 @@ struct stele_partition_name {
 };
 
 struct stele_elect_leaders_request {
-    enum stele_elect_mode mode;
+    enum stele_election_kind mode;
     const struct stele_partition_name *partitions; /* none: all that need it */
     size_t partition_count;
     int32_t timeout_ms;

@@ -171,7 +171,8 @@ STELE_CODEC_MESSAGE(produce_response, struct stele_produce_response, Stele__Wire
     F(int, last_fetched_epoch)                                                                                         \
     F(int, log_start_offset)                                                                                           \
     F(int, synced_offset)                                                                                              \
-    F(int, known_high_watermark)
+    F(int, known_high_watermark)                                                                                       \
+    F(int, damaged_offset)
 STELE_CODEC_MESSAGE(fetch_partition, struct stele_fetch_partition, Stele__Wire__FetchPartition, FETCH_PARTITION)
 STELE_CODEC_ARRAY(fetch_partition, struct stele_fetch_partition, Stele__Wire__FetchPartition)
 
@@ -220,7 +221,8 @@ STELE_CODEC_ARRAY(aborted_transaction, struct stele_aborted_transaction, Stele__
     F(int, diverging_end_offset)                                                                                       \
     F(int, snapshot_end_offset)                                                                                        \
     F(int, snapshot_epoch)                                                                                             \
-    F(int, preferred_read_replica)
+    F(int, preferred_read_replica)                                                                                     \
+    F(int, log_end_offset)
 STELE_CODEC_MESSAGE(fetch_result, struct stele_fetch_result, Stele__Wire__FetchResult, FETCH_RESULT)
 STELE_CODEC_ARRAY(fetch_result, struct stele_fetch_result, Stele__Wire__FetchResult)
 

@@ -70,8 +70,8 @@ STELE_CODEC_MESSAGE(end_quorum_epoch_response, struct stele_end_quorum_epoch_res
     F(int, log_end_offset)                                                                                             \
     F(int, last_fetch_ms)                                                                                              \
     F(int, last_caught_up_ms)
-STELE_CODEC_MESSAGE(quorum_progress, struct stele_quorum_progress, Stele__Wire__QuorumProgress, QUORUM_PROGRESS)
-STELE_CODEC_ARRAY(quorum_progress, struct stele_quorum_progress, Stele__Wire__QuorumProgress)
+STELE_CODEC_MESSAGE(quorum_progress, struct stele_described_voter, Stele__Wire__QuorumProgress, QUORUM_PROGRESS)
+STELE_CODEC_ARRAY(quorum_progress, struct stele_described_voter, Stele__Wire__QuorumProgress)
 
 #define DESCRIBE_QUORUM_REQUEST(F) F(int, is_local)
 STELE_CODEC_MESSAGE(describe_quorum_request, struct stele_describe_quorum_request, Stele__Wire__DescribeQuorumRequest,
@@ -147,8 +147,8 @@ STELE_CODEC_MESSAGE(form_response, struct stele_form_response, Stele__Wire__Form
     F(text, name)                                                                                                      \
     F(text, host)                                                                                                      \
     F(int, port)
-STELE_CODEC_MESSAGE(node_listener, struct stele_node_listener, Stele__Wire__NodeListener, NODE_LISTENER)
-STELE_CODEC_ARRAY(node_listener, struct stele_node_listener, Stele__Wire__NodeListener)
+STELE_CODEC_MESSAGE(node_listener, struct stele_listener_address, Stele__Wire__NodeListener, NODE_LISTENER)
+STELE_CODEC_ARRAY(node_listener, struct stele_listener_address, Stele__Wire__NodeListener)
 
 #define NODE_DIRECTORY_ID(F) F(uuid, directory_id)
 STELE_CODEC_MESSAGE(node_directory_id, struct stele_node_directory_id, Stele__Wire__NodeDirectoryId, NODE_DIRECTORY_ID)
@@ -209,7 +209,8 @@ STELE_CODEC_ARRAY(isr_member, struct stele_isr_member, Stele__Wire__IsrMember)
     F(int, leader_epoch)                                                                                               \
     F(int, partition_epoch)                                                                                            \
     F(list, isr, isr_count, isr_member)                                                                                \
-    F(int, is_recovering)
+    F(int, is_recovering)                                                                                              \
+    F(ints, damaged, damaged_count)
 STELE_CODEC_MESSAGE(altered_partition, struct stele_altered_partition, Stele__Wire__AlteredPartition, ALTERED_PARTITION)
 STELE_CODEC_ARRAY(altered_partition, struct stele_altered_partition, Stele__Wire__AlteredPartition)
 
@@ -228,7 +229,8 @@ STELE_CODEC_MESSAGE(alter_partition_request, struct stele_alter_partition_reques
     F(int, leader_epoch)                                                                                               \
     F(int, partition_epoch)                                                                                            \
     F(ints, isr, isr_count)                                                                                            \
-    F(int, is_recovering)
+    F(int, is_recovering)                                                                                              \
+    F(int, min_isr)
 STELE_CODEC_MESSAGE(alter_partition_result, struct stele_alter_partition_result, Stele__Wire__AlterPartitionResult,
                     ALTER_PARTITION_RESULT)
 STELE_CODEC_ARRAY(alter_partition_result, struct stele_alter_partition_result, Stele__Wire__AlterPartitionResult)
@@ -285,7 +287,7 @@ STELE_CODEC_MESSAGE(partition_name, struct stele_partition_name, Stele__Wire__Pa
 STELE_CODEC_ARRAY(partition_name, struct stele_partition_name, Stele__Wire__PartitionName)
 
 #define ELECT_LEADERS_REQUEST(F)                                                                                       \
-    F(choice, mode, STELE_ELECT_UNCLEAN)                                                                               \
+    F(choice, mode, STELE_ELECTION_UNCLEAN)                                                                            \
     F(list, partitions, partition_count, partition_name)                                                               \
     F(int, timeout_ms)
 STELE_CODEC_MESSAGE(elect_leaders_request, struct stele_elect_leaders_request, Stele__Wire__ElectLeadersRequest,

@@ -80,7 +80,7 @@ struct stele_metadata_record {
             int64_t node_epoch; /* the offset of the record that registered it */
             struct stele_uuid boot_id;
             const char *rack;
-            const struct stele_node_listener *listeners;
+            const struct stele_listener_address *listeners;
             size_t listener_count;
             const struct stele_node_directory_id *directories;
             size_t directory_count;

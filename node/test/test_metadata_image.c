@@ -119,7 +119,7 @@ static void test_history(void **state)
 
 static enum stele_err member(struct world *world, int32_t node_id, int64_t node_epoch, bool is_fenced)
 {
-    static const struct stele_node_listener listeners[] = {{"PEER", "h", 7}};
+    static const struct stele_listener_address listeners[] = {{"PEER", "h", 7}};
     struct stele_metadata_record record = {.kind = STELE_METADATA_NODE,
                                            .u.node = {.node_id = node_id,
                                                       .node_epoch = node_epoch,

@@ -21,7 +21,7 @@ static void apply(struct stele_image *image, const struct stele_metadata_record 
 /* What a cluster adds: members, one of them changed and one removed again, voters, a level, lost ranges. */
 static void fill_cluster(struct stele_image *image)
 {
-    static const struct stele_node_listener listeners[] = {{"CLIENT", "a", 1}, {"PEER", "::1", 2}};
+    static const struct stele_listener_address listeners[] = {{"CLIENT", "a", 1}, {"PEER", "::1", 2}};
     static const struct stele_node_directory_id directories[] = {{{{1}}}, {{{2}}}};
     static const struct stele_voter voters[] = {{1, {{1}}, "a", 2}, {3, {{3}}, "c", 4}};
     struct stele_metadata_record record;

@@ -4,7 +4,7 @@
 
 static const struct stele_quorum_replica sample_quorum_replica[] = {{.node_id = 101, .directory_id = SAMPLE_ID},
                                                                     {.node_id = 103, .directory_id = SAMPLE_ID}};
-static const struct stele_quorum_progress sample_quorum_progress[] = {{.node_id = 105,
+static const struct stele_described_voter sample_quorum_progress[] = {{.node_id = 105,
                                                                        .directory_id = SAMPLE_ID,
                                                                        .host = "host 7",
                                                                        .port = 108,
@@ -18,8 +18,8 @@ static const struct stele_quorum_progress sample_quorum_progress[] = {{.node_id 
                                                                        .log_end_offset = 5000000016,
                                                                        .last_fetch_ms = 5000000017,
                                                                        .last_caught_up_ms = 5000000018}};
-static const struct stele_node_listener sample_node_listener[] = {{.name = "name 19", .host = "host 20", .port = 121},
-                                                                  {.name = "name 22", .host = "host 23", .port = 124}};
+static const struct stele_listener_address sample_node_listener[] = {
+    {.name = "name 19", .host = "host 20", .port = 121}, {.name = "name 22", .host = "host 23", .port = 124}};
 static const struct stele_node_directory_id sample_node_directory_id[] = {{.directory_id = SAMPLE_ID},
                                                                           {.directory_id = SAMPLE_ID}};
 static const struct stele_isr_member sample_isr_member[] = {{.node_id = 127, .node_epoch = 5000000028},
@@ -129,7 +129,7 @@ static const struct stele_reassign_result sample_reassign_result[] = {
          {{STELE_API_DESCRIBE_QUORUM, 1, 34, "node-1"}, {.describe_quorum = {.is_local = true}}}},                     \
         {"elect_leaders_request",                                                                                      \
          {{STELE_API_ELECT_LEADERS, 1, 35, "node-1"},                                                                  \
-          {.elect_leaders = {.mode = STELE_ELECT_UNCLEAN,                                                              \
+          {.elect_leaders = {.mode = STELE_ELECTION_UNCLEAN,                                                           \
                              .partitions = sample_partition_name,                                                      \
                              .partition_count = STELE_ARRAY_LEN(sample_partition_name),                                \
                              .timeout_ms = 217}}}},                                                                    \
