@@ -7,10 +7,12 @@
  *
  * Rules (numbers of the facts about Kafka's replication):
  *   4.5  the leader is one of the ISR or, when that is empty, of the ELR; else only an unclean election names one
- *   4.6  leader epoch: with every change of the leader, to NO_NODE too, and when a replica leaves; never for a change
- * of the ISR alone. Partition epoch: with every change. A change that changes nothing is none 4.7  ELR (KIP-966): who
- * left the ISR while it was below min.insync.replicas and has lost no memory. With an ISR of that size it is empty. The
- * ISR may become empty 4.9  a reassignment ends inside any change in which every target is in sync
+ *   4.6  the leader epoch moves with every change of the leader, to NO_NODE too, and when a replica leaves; never for a
+ *        change of the ISR alone
+ *   4.6  the partition epoch moves with every change; a change that changes nothing is none
+ *   4.7  ELR (KIP-966): who left the ISR while it was below min.insync.replicas and has lost no memory; empty beside an
+ *        ISR of that size. The ISR may become empty
+ *   4.9  a reassignment ends inside any change in which every target is in sync
  *
  * Departures from Kafka: nobody of last_known_elr is elected without being asked (4.5.4), but for the one replica of a
  * partition that has no other: there is nothing to choose. An unclean election takes the replica that the caller names

@@ -1,6 +1,5 @@
 /* Invariants:
- *   1. `node_epoch` is one that the controller gave to this incarnation, or -1; -1 exactly in STARTING (and in
- * STOPPED).
+ *   1. `node_epoch` is one that the controller gave to this incarnation, or -1: in STARTING, and STOPPED out of it.
  *   2. At most one request is under way, and it was sent to the controller that is known.
  *   3. In RUNNING the last answer said "not fenced".
  *

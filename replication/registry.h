@@ -150,9 +150,9 @@ void stele_registry_deactivate(struct stele_registry *registry);
  *   INCONSISTENT_CLUSTER_ID
  *   INVALID_REGISTRATION           its id or incarnation are none, a count or text is out of bounds
  *   DUPLICATE_BROKER_REGISTRATION  another life has a session, and is neither fenced nor shutting down (4.2.3, 4.3.17)
- *   INVALID_REGISTRATION           directories: none, one twice, another node's, a reserved id (4.2.4); listeners:
- * none, a name twice; more than STELE_NODES_MAX nodes UNSUPPORTED_VERSION            the cluster's feature level is
- * outside its range (4.2.5) */
+ *   INVALID_REGISTRATION           directories: none, one twice, another node's, a reserved id (4.2.4)
+ *   INVALID_REGISTRATION           listeners: none, a name twice; or more than STELE_NODES_MAX nodes
+ *   UNSUPPORTED_VERSION            the cluster's feature level is outside its range (4.2.5) */
 STELE_MUST_CHECK enum stele_err stele_registry_register(const struct stele_registry *registry,
                                                         const struct stele_node_request *request,
                                                         const struct stele_registry_terms *terms,
@@ -186,9 +186,12 @@ int32_t stele_registry_expired(const struct stele_registry *registry, int64_t no
 bool stele_registry_has_session(const struct stele_registry *registry, int32_t node_id, int64_t now_ms);
 
 /** The sender of a request that changes partitions (4.8.1). A life numbers its requests upwards from 1, one that it
- * sends again anew: of two copies that came by different connections the earlier one must not be worked on after the
- * later one was refused, for the leader has then gone back to the ISR it had. Errors: STALE_BROKER_EPOCH  another life,
- * or not registered REQUEST_TIMED_OUT   a request with this number or a higher one was here */
+ * sends again anew, and takes a refusal as final only from the answer to the copy that it sent last. So of copies that
+ * came by different connections none is worked on after the leader has gone back to the ISR that it had.
+ *
+ * Errors:
+ *   STALE_BROKER_EPOCH  another life, or not registered
+ *   REQUEST_TIMED_OUT   a request with this number or a higher one was here */
 STELE_MUST_CHECK enum stele_err stele_registry_admit(struct stele_registry *registry, int32_t node_id,
                                                      int64_t node_epoch, int64_t request_number);
 

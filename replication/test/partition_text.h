@@ -1,8 +1,12 @@
 /* Partitions as short texts, so that a table of rules can be read: node ids are digits.
  *
- * A state:  r123 i12 e3 k a d L1 !     replicas (in order), ISR, ELR, last known ELR, adding, removing, leader (-
- * none), recovering. Empty sets are left out, the ISR never is. A change: i123 wanted ISR, R recovered, p preferred, u
- * or u3 unclean, l2 lost its tail, t45 new replicas, c cancel, f may lose the ISR. */
+ * A state, for instance "r123 i12 e3 L1":
+ *   r replicas in order   i ISR   e ELR   k last known ELR   a adding   d removing   L leader, - none   ! recovering
+ * Empty sets are left out, the ISR never is.
+ *
+ * A change, for instance "i123 R":
+ *   i wanted ISR   R recovered   p preferred   u or u3 unclean   l lost their tail   t new replicas   c cancel
+ *   f may lose the ISR */
 #ifndef STELE_REPLICATION_TEST_PARTITION_TEXT_H
 #define STELE_REPLICATION_TEST_PARTITION_TEXT_H
 

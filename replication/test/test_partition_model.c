@@ -52,7 +52,7 @@ struct node {
     bool has_pending;
     struct stele_node_set pending; /* members that a request in flight adds */
     int32_t item;
-    int64_t sent;     /* requests of this life */
+    int64_t sent;     /* requests of this life; the highest number */
     int64_t admitted; /* the controller's: the highest number of this life that it saw */
 };
 
@@ -501,7 +501,8 @@ static void answer_handle(struct world *w, const struct message *answer)
         return;
     }
     if (answer->err == STELE_INELIGIBLE_REPLICA) {
-        node->has_pending = false;
+        /* Final only as the answer to the copy that was sent last: no other one can be worked on after it. */
+        node->has_pending &= answer->number != node->sent;
     } else if (answer->err == STELE_OK && altered->leader_epoch == node->known.leader_epoch &&
                altered->partition_epoch >= node->known.partition_epoch) {
         node->known.isr = altered->isr;
