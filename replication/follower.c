@@ -87,6 +87,12 @@ static void follow(struct stele_follower *follower, const struct stele_follower_
     }
 }
 
+/* What retention took already is no loss: a cut may go below the start of a log. */
+static bool loses_committed(const struct stele_log_view *log, int64_t cut_offset)
+{
+    return stele_max_i64(cut_offset, log->start_offset) < log->high_watermark;
+}
+
 /* Rule 3.3.3. The leader's (epoch, end) and what this log has of that epoch. */
 static void cut(struct stele_follower *follower, const struct stele_follower_event *event,
                 struct stele_follower_update *update)
@@ -112,7 +118,7 @@ static void cut(struct stele_follower *follower, const struct stele_follower_eve
     begin_generation(follower);
     update->has_cut = true;
     update->cut_offset = cut_offset;
-    update->lost_committed = cut_offset < event->log.high_watermark;
+    update->lost_committed = loses_committed(&event->log, cut_offset);
 }
 
 static void take_diverging(struct stele_follower *follower, const struct stele_follower_event *event,
@@ -145,7 +151,7 @@ static void take_out_of_range(struct stele_follower *follower, const struct stel
         begin_generation(follower);
         update->has_cut = true;
         update->cut_offset = answer->log_end_offset;
-        update->lost_committed = answer->log_end_offset < event->log.high_watermark;
+        update->lost_committed = loses_committed(&event->log, answer->log_end_offset);
     } else if (answer->log_start_offset > event->log.end_offset) {
         STELE_REACHED(follower, STELE_FOLLOWER_REACHED_RESTART);
         begin_generation(follower);

@@ -14,6 +14,8 @@
  * the end: entries of the index that hold no record must go (KAFKA-10706).
  *  5. Metadata alone names the leader. A leader epoch never falls.
  *
+ * While the node itself leads, the owner feeds it nothing: the next FOLLOW is of a newer epoch.
+ *
  * States: IDLE (no leader) -> FETCHING (metadata) -> FAILED (fenced: until metadata names a newer epoch) -> FETCHING.
  */
 #ifndef STELE_REPLICATION_FOLLOWER_H

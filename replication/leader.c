@@ -188,8 +188,12 @@ static void lead(struct stele_leader *leader, const struct stele_leader_event *e
     }
 }
 
-static void resign(struct stele_leader *leader, struct stele_leader_update *update)
+static void resign(struct stele_leader *leader, const struct stele_leader_event *event,
+                   struct stele_leader_update *update)
 {
+    if (event->state && event->state->leader_epoch > leader->leader_epoch) {
+        leader->leader_epoch = event->state->leader_epoch; /* by which late fetches are fenced */
+    }
     leader->is_leading = false;
     leader->isr_state = STELE_ISR_COMMITTED;
     leader->is_change_open = false;
@@ -353,7 +357,7 @@ void stele_leader_step(struct stele_leader *leader, const struct stele_leader_ev
         lead(leader, event, update);
         break;
     case STELE_LEADER_RESIGN:
-        resign(leader, update);
+        resign(leader, event, update);
         break;
     case STELE_LEADER_FETCH:
         take_fetch(leader, event, update);

@@ -164,7 +164,7 @@ struct stele_leader_event {
     enum stele_leader_event_kind kind;
     int64_t now_ms; /* monotonic */
     struct stele_log_view log;
-    const struct stele_partition_state *state; /* LEAD; its leader is this node */
+    const struct stele_partition_state *state; /* LEAD: its leader is this node. RESIGN: what ended it, or NULL */
     const struct stele_node_status *nodes;     /* LEAD: of the replicas; those missing are not there. NODE: one */
     int32_t node_count;
     int32_t fetcher_id; /* FETCH, as the next three */
@@ -189,7 +189,7 @@ struct stele_leader_update {
     int64_t deadline_ms;              /* TICK then; INT64_MAX: no need */
 };
 
-/** Does not lead yet. */
+/** Does not lead yet. One machine lives as long as the replica in this life of the node, also while it follows. */
 void stele_leader_init(struct stele_leader *leader, int32_t node_id, int64_t node_epoch,
                        const struct stele_leader_settings *settings);
 void stele_leader_step(struct stele_leader *leader, const struct stele_leader_event *event,
