@@ -5,14 +5,15 @@
 /* Whether node `id` may lose what it has. At least min(min.insync.replicas, those that may lead) hold every committed
  * record, and a controller that does not know of a loss may let all others of them go: so many less one may be lost
  * before it knows. */
-static bool may_lose(const struct pw_world *world, int id)
+bool pw_may_lose(const struct pw_world *world, int id)
 {
     int32_t eligible = world->state.isr.count + world->state.elr.count;
     int32_t holders = stele_partition_min_isr(world->config.min_isr, world->state.replicas.count);
     holders = eligible < holders ? eligible : holders;
     for (int i = 0; i < world->config.node_count; i++) {
         const struct pw_node *node = &world->nodes[i];
-        bool is_lost = node->has_lost_disk || (node->has_lost_tail && !world->config.is_flush);
+        bool is_lost =
+            node->has_lost_disk || (node->has_lost_tail && !world->config.is_flush) || node->damaged_until > world->now;
         holders -= i != id && is_lost;
     }
     return world->config.is_tainted || holders >= 2;
@@ -35,7 +36,7 @@ static void stop_one(struct pw_world *world, int id, bool is_power, bool is_clea
 
 static void lose_power(struct pw_world *world, int id)
 {
-    bool is_safe = world->config.is_flush || may_lose(world, id);
+    bool is_safe = world->config.is_flush || pw_may_lose(world, id);
     if (is_safe && world->nodes[id].is_up) {
         world->stats.powers++;
         stop_one(world, id, true, false);
@@ -44,7 +45,7 @@ static void lose_power(struct pw_world *world, int id)
 
 static void wipe(struct pw_world *world, int id)
 {
-    if (!may_lose(world, id)) {
+    if (!pw_may_lose(world, id)) {
         return;
     }
     world->stats.wipes++;
@@ -102,10 +103,11 @@ static void reassign(struct pw_world *world)
         change.target.ids[change.target.count++] = (first + i) % config->node_count;
     }
     change.reassign = pw_chance(world, 200) ? STELE_REASSIGN_CANCEL : STELE_REASSIGN_START;
-    /* A cancel, or a start that takes the place of another, takes those that come out of the set in sync. Below the
-     * minimum it leaves fewer copies of what was acknowledged than were promised, which is the operator's to know. */
-    if (!config->is_tainted && pw_controller_isr_after(world, &change) < world->state.isr.count &&
-        pw_controller_isr_after(world, &change) < config->min_isr) {
+    /* A cancel, or a start that takes the place of another, takes away those that come, also where they hold what was
+     * acknowledged. Below the minimum that leaves fewer copies than were promised, which is the operator's to know. */
+    int32_t eligible = world->state.isr.count + world->state.elr.count;
+    int32_t left = pw_controller_eligible_after(world, &change);
+    if (!config->is_tainted && left < eligible && left < config->min_isr) {
         return;
     }
     if (pw_controller_change(world, &change)) {

@@ -75,6 +75,9 @@ static void send_wish(struct pw_world *world, struct pw_node *node, const struct
         lost->isr_answer = (struct stele_isr_answer){.change_id = change->change_id, .err = STELE_REQUEST_TIMED_OUT};
         return;
     }
+    if (world->config.has_alter_trouble && !world->is_healed && pw_chance(world, 150)) {
+        delay += pw_draw(world, 0, 400); /* a controller that is busy */
+    }
     /* One connection: wishes arrive in the order in which they were sent. */
     int64_t arrival = stele_max_i64(world->now + delay, node->last_alter_arrival);
     node->last_alter_arrival = arrival;
@@ -675,6 +678,24 @@ static void send_heartbeat(struct pw_world *world, struct pw_node *node)
     (void)post_own(world, node, PW_HEARTBEAT_SEND, node->is_acting ? world->config.session_ms / 4 : 25);
 }
 
+/* Damage below the watermark is found, and after a while a peer has given the range. */
+static void damage_or_repair(struct pw_world *world, struct pw_node *node)
+{
+    struct stele_follower_event step = {.kind = STELE_FOLLOWER_DAMAGE, .damaged_offset = -1};
+    if (node->follower.damaged_offset < 0) {
+        if (world->is_healed || !pw_chance(world, 30) || node->log.hw <= node->log.start ||
+            !pw_may_lose(world, node->id)) {
+            return;
+        }
+        step.damaged_offset = pw_draw(world, node->log.start, node->log.hw - 1);
+    } else if (!world->is_healed && pw_chance(world, 600)) {
+        node->damaged_until = world->now + 1500;
+        return;
+    }
+    node->damaged_until = world->now + 1500;
+    follower_step(world, node, &step, NULL);
+}
+
 static void housekeep(struct pw_world *world, struct pw_node *node)
 {
     (void)post_own(world, node, PW_HOUSEKEEPING, pw_draw(world, 40, 120));
@@ -690,6 +711,9 @@ static void housekeep(struct pw_world *world, struct pw_node *node)
     if (node->has_replica && !node->leads && pw_chance(world, 100)) {
         struct stele_follower_event step = {.kind = STELE_FOLLOWER_READERS, .is_read_from = pw_chance(world, 500)};
         follower_step(world, node, &step, NULL);
+    }
+    if (node->has_replica && !node->leads && (node->follower.damaged_offset >= 0 || world->config.has_damage)) {
+        damage_or_repair(world, node);
     }
     if (node->leads && world->config.has_retention && pw_chance(world, 60)) {
         pw_node_retention(world, node, pw_draw(world, node->log.start, node->log.hw));

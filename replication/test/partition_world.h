@@ -137,6 +137,7 @@ struct pw_node {
     int64_t last_alter_arrival;
     int32_t last_seq[PW_PRODUCERS];
     int64_t last_end[PW_PRODUCERS];
+    int64_t damaged_until;               /* ghost: until then a wish may be under way that names it damaged */
     int64_t verified_end;                /* ghost: below it the log was compared with what is committed */
     uint32_t leadership;                 /* ghost: count of leaderships */
     int64_t led_hw;                      /* ghost: for D9 */
@@ -286,8 +287,8 @@ void pw_controller_init(struct pw_world *world);
 void pw_controller_event(struct pw_world *world, struct pw_event *event);
 /** Works out a change under what the controller knows, and commits it when there is one. */
 bool pw_controller_change(struct pw_world *world, const struct stele_partition_change *change);
-/** How many would be in sync after a change. */
-int32_t pw_controller_isr_after(const struct pw_world *world, const struct stele_partition_change *change);
+/** How many could lead after a change. */
+int32_t pw_controller_eligible_after(const struct pw_world *world, const struct stele_partition_change *change);
 void pw_controller_fence(struct pw_world *world, int id);
 void pw_controller_forced(struct pw_world *world);
 
@@ -311,6 +312,7 @@ void pw_check_end(struct pw_world *world);
 void pw_taint(struct pw_world *world);
 
 /* partition_faults.c */
+bool pw_may_lose(const struct pw_world *world, int id);
 void pw_fault(struct pw_world *world);
 
 #endif
