@@ -13,7 +13,10 @@
 
 #include <string.h>
 
-enum { READY_MAX = 2 /* ranges held unread before the next request waits */ };
+enum {
+    READY_MAX = 2, /* ranges held unread before the next request waits */
+    DAMAGE_TRIES = 3,
+};
 
 struct ready *stele_consumer__first_ready(const struct stele_consumer *consumer)
 {
@@ -45,7 +48,6 @@ void stele_consumer__fail(struct stele_consumer *consumer, struct assigned *assi
 
 void stele_consumer__refetch(struct stele_consumer *consumer, struct assigned *assigned, enum stele_err err)
 {
-    enum { DAMAGE_TRIES = 3 };
     stele_consumer__restart(assigned, assigned->position);
     if (assigned->backoff.attempts >= DAMAGE_TRIES || !stele_client__retry(consumer->client, &assigned->backoff, err))
         stele_consumer__fail(consumer, assigned, err, stele_err_text(err));
@@ -106,6 +108,16 @@ static void take_records(struct stele_consumer *consumer, struct assigned *assig
     assigned->backoff.at_ms = 0;
 }
 
+/* Damage that the node knows of does not heal by asking again; what came before it is to be read first. */
+static void take_refusal(struct stele_consumer *consumer, struct assigned *assigned, enum stele_err err)
+{
+    bool is_final = err == STELE_CORRUPT_MESSAGE && assigned->backoff.attempts >= DAMAGE_TRIES &&
+                    assigned->position >= assigned->fetched;
+    stele_refresh__note(&consumer->refresh, err);
+    if (is_final || !stele_client__retry(consumer->client, &assigned->backoff, err))
+        stele_consumer__fail(consumer, assigned, err, stele_err_text(err));
+}
+
 static void take_result(struct stele_consumer *consumer, const struct stele_fetch_result *result,
                         const struct stele_answer *answer, const uint8_t *at)
 {
@@ -123,9 +135,7 @@ static void take_result(struct stele_consumer *consumer, const struct stele_fetc
                                      consumer->isolation == STELE_READ_COMMITTED ? result->last_stable_offset
                                                                                  : result->high_watermark);
     } else {
-        stele_refresh__note(&consumer->refresh, result->err);
-        if (!stele_client__retry(consumer->client, &assigned->backoff, result->err))
-            stele_consumer__fail(consumer, assigned, result->err, stele_err_text(result->err));
+        take_refusal(consumer, assigned, result->err);
     }
 }
 

@@ -300,6 +300,8 @@ static void read_log(struct peer *peer, const struct peer_log *log, const struct
         const struct peer_batch *batch = &log->batches[i];
         if (batch->last_offset < partition->fetch_offset)
             continue;
+        if (batch->last_offset >= peer->damaged_from && batch->last_offset < peer->damaged_to)
+            break;
         size_t part = batch->count;
         if (part > left && (peer->cuts_first_batch || records->count > before))
             part = left;
@@ -332,6 +334,8 @@ static void answer_fetch(struct stele_conn *conn, const struct stele_request *re
         results[i].err = take_err(peer->fetch_errs, &peer->fetch_err_count);
         if (!stele_uuid_equal(&partition->topic_id, &peer->topic_id))
             results[i].err = STELE_UNKNOWN_TOPIC_ID;
+        if (partition->fetch_offset >= peer->damaged_from && partition->fetch_offset < peer->damaged_to)
+            results[i].err = STELE_CORRUPT_MESSAGE;
         if (partition->fetch_offset < log->start_offset || partition->fetch_offset > log->end_offset)
             results[i].err = STELE_OFFSET_OUT_OF_RANGE;
         if (results[i].err == STELE_OK)

@@ -63,9 +63,10 @@ struct peer {
     int16_t init_epoch;
     enum stele_err late_errs[PEER_SCRIPT]; /* of the next produces, which are written all the same */
     int late_err_count;
-    int damaged_fetches;    /* answers in which a byte is flipped */
-    bool cuts_first_batch;  /* a batch larger than max_bytes is cut too */
-    size_t batch_bytes_max; /* beyond: MESSAGE_TOO_LARGE; 0 none */
+    int damaged_fetches;              /* answers in which a byte is flipped */
+    int64_t damaged_from, damaged_to; /* reads of these offsets are refused, and no answer reaches into them */
+    bool cuts_first_batch;            /* a batch larger than max_bytes is cut too */
+    size_t batch_bytes_max;           /* beyond: MESSAGE_TOO_LARGE; 0 none */
     enum stele_err list_errs[PEER_SCRIPT];
     int list_err_count;
     int64_t by_time; /* the offset found for a time */

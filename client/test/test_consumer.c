@@ -71,7 +71,7 @@ static const struct read_case read_cases[] = {
     {"1048576", 50, STELE_CODEC_NONE, false, 2, 0, STELE_OK},
     {"300", 50, STELE_CODEC_SNAPPY, false, 3, 0, STELE_OK},
     {"300", 50, STELE_CODEC_NONE, false, 0, 5, STELE_NOT_LEADER_OR_FOLLOWER},
-    {"300", 50, STELE_CODEC_NONE, false, 0, 5, STELE_CORRUPT_MESSAGE},
+    {"300", 50, STELE_CODEC_NONE, false, 0, 3, STELE_CORRUPT_MESSAGE},
     {"300", 50, STELE_CODEC_NONE, false, 1, 1, STELE_KAFKA_STORAGE_ERROR},
 };
 
@@ -191,6 +191,34 @@ static void test_damage(void **state)
     }
     assert_int_equal(stele_consumer_position(consumer, 0), 3);
     /* Behind it reading goes on when asked. */
+    assert_int_equal(stele_consumer_assign(consumer, 0, 6).code, 0);
+    expect_record(consumer, 0, 6);
+    stele_consumer_free(consumer);
+    stele_client_free(client);
+}
+
+/* The same where the node knows of the damage and refuses the read: what lies before it is given first, though it was
+ * not yet read when the refusal came. */
+static void test_refused_damage(void **state)
+{
+    struct peer *peer = *state;
+    struct stele_record_view view;
+    for (int i = 0; i < 3; i++)
+        peer_append(peer, 0, 3, &plain);
+    peer->damaged_from = 3;
+    peer->damaged_to = 6;
+    struct stele_client *client = peer_client(peer, NULL);
+    struct stele_consumer *consumer = new_consumer(client, NULL);
+    assert_int_equal(stele_consumer_assign(consumer, 0, 0).code, 0);
+    expect_record(consumer, 0, 0);
+    (void)stele_client_poll(client, 10000);
+    for (int i = 0; i < 20; i++)
+        (void)stele_client_poll(client, 1000);
+    for (int64_t offset = 1; offset < 3; offset++)
+        expect_record(consumer, 0, offset);
+    struct stele_result result = stele_consumer_next(consumer, 60000, &view);
+    assert_int_equal(result.code, STELE_CORRUPT_MESSAGE);
+    assert_non_null(strstr(result.text, "t-0 at offset 3"));
     assert_int_equal(stele_consumer_assign(consumer, 0, 6).code, 0);
     expect_record(consumer, 0, 6);
     stele_consumer_free(consumer);
@@ -534,6 +562,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_long_poll, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_consumers_of_one_client, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_damage, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_refused_damage, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_unchecked, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_out_of_range, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_reassign, set_up, tear_down),
