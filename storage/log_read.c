@@ -1,8 +1,12 @@
 /* Reads and aborted transactions (facts 5.3). */
 #include "base/check.h"
 #include "storage/log_struct.h"
+#include "storage/scan.h"
 
-enum { LOAD_BYTES = 256 << 10 };
+enum {
+    LOAD_BYTES = 256 << 10,
+    BEHIND_BYTES_MAX = 4 << 20, /* so far a sound batch behind damage is looked for on the loop */
+};
 
 static bool is_damaged(const struct stele_log *log, int64_t offset)
 {
@@ -130,6 +134,60 @@ enum stele_err stele_slice_load(struct stele_mem *mem, struct stele_file *file, 
     return err;
 }
 
+/* From where a find of `offset` begins on, checksums and all, up to the batch that reaches it: the first ones behind
+ * damage are joints then, where a find goes on. END: none is near. */
+static enum stele_err join_behind(struct stele_log *log, int at, int64_t offset, struct stele_scan *scan)
+{
+    struct stele_segment *seg = log->segments[at];
+    int64_t bound = at + 1 < log->segment_count ? log->segments[at + 1]->base_offset : log->log_end_offset;
+    int64_t next = seg->base_offset;
+    struct stele_scanned batch;
+    bool is_behind = false;
+    enum stele_err err = STELE_OK;
+    while (err == STELE_OK && next <= offset) {
+        err = stele_scan_next(scan, &batch);
+        if (err == STELE_CORRUPT) {
+            err = stele_scan_resync(scan, next);
+            is_behind = true;
+            continue;
+        }
+        if (err != STELE_OK)
+            break;
+        if (batch.header.base_offset >= bound || batch.header.base_offset < next)
+            return STELE_END;
+        if (is_behind)
+            err = stele_segment_add_joint(seg, batch.header.base_offset, batch.pos);
+        is_behind = false;
+        next = stele_batch_last_offset(&batch.header) + 1;
+    }
+    return err;
+}
+
+/* A find ran into damage at `*inout_pos` that no start has seen: it does not take what lies behind it along. */
+static enum stele_err find_behind(struct stele_log *log, int at, int64_t offset, int64_t *inout_pos,
+                                  struct stele_batch_header *out_header)
+{
+    struct stele_segment *seg = log->segments[at];
+    struct stele_segment_range range;
+    struct stele_file *file = NULL;
+    struct stele_scan scan;
+    enum stele_err err = stele_segment_range_of(seg, offset, 0, &range);
+    if (err == STELE_OK)
+        err = stele_cached_file_pin(seg->file, &file);
+    if (err != STELE_OK)
+        return err;
+    stele_scan_init(&scan, log->env->mem);
+    err = stele_scan_start(&scan, file, stele_min_i64(range.pos, *inout_pos),
+                           stele_min_i64(seg->bytes, *inout_pos + BEHIND_BYTES_MAX));
+    if (err == STELE_OK)
+        err = join_behind(log, at, offset, &scan);
+    stele_scan_deinit(&scan);
+    stele_cached_file_unpin(seg->file);
+    if (err == STELE_OK)
+        err = stele_segment_find(seg, offset, inout_pos, out_header);
+    return err == STELE_END ? STELE_CORRUPT : err;
+}
+
 enum stele_err stele_log_read(struct stele_log *log, const struct stele_read *read, struct stele_slice *out_slice)
 {
     enum stele_err err = stele_log__usable(log);
@@ -148,6 +206,8 @@ enum stele_err stele_log_read(struct stele_log *log, const struct stele_read *re
         if (log->segments[at]->base_offset >= read->bound)
             return STELE_OK;
         err = stele_segment_find(log->segments[at], read->offset, &pos, &header);
+        if (err == STELE_CORRUPT)
+            err = find_behind(log, at, read->offset, &pos, &header);
         if (err == STELE_OK)
             return stele_log__settle_read(log, make_slice(log, at, read, pos, &header, out_slice));
         if (err == STELE_CORRUPT)

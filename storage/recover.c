@@ -44,7 +44,8 @@ static void note_damage(struct stele_recovery *rec, const struct stele_history_e
         rec->hints = hints;
         rec->hint_capacity = capacity;
     }
-    rec->hints[rec->hint_count++] = (struct stele_recovery_hint){.offset = event->offset, .bytes = event->bytes};
+    rec->hints[rec->hint_count++] =
+        (struct stele_recovery_hint){.offset = event->offset, .bytes = event->bytes, .end = INT64_MAX};
 }
 
 /* A truncation ends what was said of the offsets from there on. It may not have become durable, but for that of a torn
@@ -53,6 +54,7 @@ static void note_cut(struct stele_recovery *rec, int64_t offset, enum stele_reas
 {
     int kept = 0, holder = -1;
     for (int i = 0; i < rec->hint_count; i++) {
+        rec->hints[i].end = stele_min_i64(rec->hints[i].end, offset);
         if (rec->hints[i].offset < offset)
             rec->hints[kept++] = rec->hints[i];
     }

@@ -9,6 +9,7 @@
 /* A range that an earlier recovery recorded as damaged. */
 struct stele_recovery_hint {
     int64_t offset, bytes; /* its first offset, and how much of the file it takes */
+    int64_t end;           /* it was cut off there since; INT64_MAX: it was not */
 };
 
 struct stele_recovery {

@@ -202,12 +202,13 @@ static enum stele_err learn_known_end(struct segment_scan *scan, int64_t *out_en
     return STELE_OK;
 }
 
-/* Without checkpoints the ranges of history stand in: a log must not be cut at damage that an earlier start kept. */
+/* Or in a range of history: a log must not be cut at damage that an earlier start kept. After an unclean start the
+ * points may be lower than they were. */
 static bool is_below_point(const struct stele_recovery *rec, int64_t offset)
 {
-    bool has_point = rec->open->high_watermark >= 0 || rec->open->recovery_point > 0;
-    /* What the log's start passed is nobody's loss. */
-    return stele_max_i64(offset, rec->start) < rec->point || (!has_point && is_hinted(rec, offset));
+    const struct stele_recovery_hint *hint = hint_at(rec, offset);
+    int64_t wanted = stele_max_i64(offset, rec->start); /* what the log's start passed is nobody's loss */
+    return wanted < rec->point || (hint != NULL && wanted < hint->end);
 }
 
 /* Below the recovery point all was synced as it was appended. Above it bytes of an earlier life of the file may lie
@@ -217,11 +218,11 @@ static bool may_go_on_at(const struct segment_scan *scan, int64_t offset)
 {
     const struct stele_recovery *rec = scan->rec;
     bool is_damage = is_below_point(rec, scan->expected) || offset <= rec->start;
-    if (scan->expected < rec->open->recovery_point)
-        return true;
+    if (!is_damage || scan->expected < rec->open->recovery_point)
+        return is_damage;
     for (int i = 0; i < rec->files.count; i++) {
         if (rec->files.segments[i].base_offset == scan->seg->base_offset)
-            return is_damage && offset < rec->files.segments[i].cut_offset;
+            return offset < rec->files.segments[i].cut_offset;
     }
     return false;
 }
@@ -329,6 +330,7 @@ static enum stele_err scan_segment(struct segment_scan *scan)
     struct stele_file *file = NULL;
     enum stele_err err = STELE_OK;
     scan->bad_pos = -1;
+    seg->joint_count = 0;
     if (scan->is_rebuilding)
         err = stele_segment_restart_indexes(seg);
     if (err != STELE_OK)

@@ -201,16 +201,19 @@ void stele_segment_free(struct stele_segment *seg)
 
 enum stele_err stele_segment_add_joint(struct stele_segment *seg, int64_t offset, int64_t pos)
 {
-    int count = seg->joint_count;
-    while (count > 0 && seg->joints[count - 1].pos >= pos)
-        count--; /* found again, by another scan */
+    int at = seg->joint_count;
+    while (at > 0 && seg->joints[at - 1].pos >= pos)
+        at--;
+    if (at < seg->joint_count && seg->joints[at].pos == pos)
+        return STELE_OK;
     struct stele_offset_entry *joints =
-        stele_mem_resize(seg->env->mem, STELE_MEM_LOG, seg->joints, ((size_t)count + 1) * sizeof(*joints));
+        stele_mem_resize(seg->env->mem, STELE_MEM_LOG, seg->joints, ((size_t)seg->joint_count + 1) * sizeof(*joints));
     if (joints == NULL)
         return STELE_NO_MEMORY;
+    memmove(joints + at + 1, joints + at, (size_t)(seg->joint_count - at) * sizeof(*joints));
+    joints[at] = (struct stele_offset_entry){.offset = offset, .pos = pos};
     seg->joints = joints;
-    seg->joints[count] = (struct stele_offset_entry){.offset = offset, .pos = pos};
-    seg->joint_count = count + 1;
+    seg->joint_count++;
     return STELE_OK;
 }
 

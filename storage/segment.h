@@ -158,8 +158,7 @@ STELE_MUST_CHECK enum stele_err stele_segment_mark_deleted(struct stele_segment 
 STELE_MUST_CHECK enum stele_err stele_segment_unlink_deleted(struct stele_vfs *vfs, const char *dir,
                                                              int64_t base_offset);
 
-/** The batch of base offset `offset` at `pos` is the first one behind damage; recovery tells, in ascending order.
- * Errors: NO_MEMORY. */
+/** The batch of base offset `offset` at `pos` is the first one behind damage. Errors: NO_MEMORY. */
 STELE_MUST_CHECK enum stele_err stele_segment_add_joint(struct stele_segment *seg, int64_t offset, int64_t pos);
 struct stele_scan;
 struct stele_scanned;

@@ -112,6 +112,7 @@ struct crash_world {
     int64_t durable_end; /* promised over a power loss */
     int64_t kept_end;    /* promised over the death of the process */
     int64_t start_max;   /* the log start can be no higher */
+    int64_t point_max;   /* no start had a higher recovery point or high watermark, as far as no truncation cut */
     int32_t epoch;
     uint8_t *pending; /* batches of an append that has not returned */
     size_t pending_count;

@@ -298,8 +298,9 @@ static void check_damage(struct crash_world *world, const struct crash_checkpoin
     struct log_model *model = &world->model;
     struct stele_log *log = world->log;
     int64_t point = stele_max_i64(before->high_watermark, before->recovery_point), from = 0;
+    world->point_max = stele_max_i64(world->point_max, point);
     for (int i = 0; i < stele_log_damaged_count(log); i++)
-        MODEL_CHECK(model, point <= 0 || stele_log_damaged(log, i)->first_offset < point,
+        MODEL_CHECK(model, point <= 0 || stele_log_damaged(log, i)->first_offset < world->point_max,
                     "damage at %lld, above the point", (long long)stele_log_damaged(log, i)->first_offset);
     for (int i = 0; i < stele_log_segment_count(log); i++) {
         int64_t base_offset = stele_log_segment(log, i)->base_offset;
@@ -552,6 +553,7 @@ static void run_begin(struct crash_world *world, uint64_t seed)
     world->durable_end = 0;
     world->kept_end = 0;
     world->start_max = 0;
+    world->point_max = 0;
     world->epoch = 0;
     world->had_damage = world->had_rot = world->had_lost_start = world->has_met_error = false;
     world->is_full = world->power_was_lost = false;

@@ -99,6 +99,32 @@ static void test_a_sector_of_batches(void **state)
     assert_ok(world_read(w, 5, &base_offset));
 }
 
+/* Rot that no start has seen, of headers in two places: a reader behind it, far from any entry of the index, is not
+ * refused. */
+static void test_reads_behind_unseen_damage(void **state)
+{
+    struct log_world *w = *state;
+    w->open.config.index_interval_bytes = 3000;
+    fill_one_segment(w);
+    static const int64_t bad[] = {11, 4};
+    int64_t ignored = 0;
+    for (size_t i = 0; i < STELE_ARRAY_LEN(bad); i++) {
+        int64_t pos = world_pos(w, bad[i], 0);
+        for (int k = 0; k < 40; k++)
+            assert_ok(sim_disk_flip(w->disk, world_file(0, ".log").text, pos + k, 0xff));
+    }
+    world_check_readable(w, 15, 17);
+    assert_int_equal(world_read(w, 11, &ignored), STELE_DAMAGED_RANGE);
+    world_check_readable(w, 5, 11);
+    assert_int_equal(world_read(w, 4, &ignored), STELE_DAMAGED_RANGE);
+    world_check_readable(w, 0, 4);
+    world_check_readable(w, 12, RECORDS);
+    world_reopen(w, RECORDS, RECORDS);
+    assert_int_equal(stele_log_damaged_count(w->log), 2);
+    world_check_readable(w, 5, 11);
+    world_check_readable(w, 12, RECORDS);
+}
+
 /* Rot that no start has seen: a truncation in its segment does not take the sound batches behind it along. */
 static void test_truncation_behind_unseen_damage(void **state)
 {
@@ -189,11 +215,9 @@ static void test_every_bit_of_the_history(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(test_every_bit_of_a_batch),
-        CASE(test_a_sector_of_batches),
-        CASE(test_truncation_behind_unseen_damage),
-        CASE(test_every_bit_of_the_epochs),
-        CASE(test_every_bit_of_the_history),
+        CASE(test_every_bit_of_a_batch),       CASE(test_a_sector_of_batches),
+        CASE(test_reads_behind_unseen_damage), CASE(test_truncation_behind_unseen_damage),
+        CASE(test_every_bit_of_the_epochs),    CASE(test_every_bit_of_the_history),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
