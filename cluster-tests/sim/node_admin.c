@@ -233,6 +233,14 @@ static void look_at_logs(struct run_client *self, int number)
             sim_world_fail(&self->run->world, "%s-%d is described with %lld to %lld, %lld, %zu segments", topic->name,
                            log->partition, (long long)log->log_start_offset, (long long)log->high_watermark,
                            (long long)log->log_end_offset, log->segment_count);
+        for (size_t k = 0; k < log->damage_count; k++) {
+            if (!rot_covers(self->run, number, log->partition, log->damages[k]->first_offset,
+                            log->damages[k]->last_offset))
+                sim_world_fail(&self->run->world, "%s-%d is described with damage from %lld to %lld, and it is sound",
+                               topic->name, log->partition, (long long)log->damages[k]->first_offset,
+                               (long long)log->damages[k]->last_offset);
+            run_reach(self->run, RUN_POINT_ROT_DESCRIBED);
+        }
     }
     stele_log_descriptions_free(logs);
 }

@@ -250,7 +250,7 @@ static void dead(struct sim_server *server)
                         1 + sim_draw_log(stream(run, SIM_STREAM_KILL), run->faults.restart_us_max));
 }
 
-/* What a start can make anew from the log. */
+/* What a start can make anew from the log, or the log. */
 static void rot(struct run *run)
 {
     static const char *const kinds[] = {"*.index", "*.timeindex", "*.snapshot"};
@@ -258,8 +258,13 @@ static void rot(struct run *run)
     char path[STELE_PATH_BYTES];
     int64_t pos = 0;
     const char *kind = kinds[stele_prng_below(prng, STELE_ARRAY_LEN(kinds))];
-    if (!run->faults.has_rot || run->is_calm || !half(prng) ||
-        sim_disk_rot(run->server.disk, kind, path, &pos) != STELE_OK)
+    if (!run->faults.has_rot || run->is_calm || !half(prng))
+        return;
+    if (half(prng)) {
+        rot_log(run, prng);
+        return;
+    }
+    if (sim_disk_rot(run->server.disk, kind, path, &pos) != STELE_OK)
         return;
     sim_world_log(&run->world, "faults: %s rots at byte %lld", path, (long long)pos);
     run_reach(run, RUN_POINT_INDEX_ROT);
@@ -322,7 +327,8 @@ static void traced(struct sim_server *server, const struct stele_trace_event *ev
     run->reached[RUN_POINT_RECOVERY_CUT] += event->kind == STELE_TRACE_LOG_RECOVERED && event->c > 0;
     run->reached[RUN_POINT_LOG_OFFLINE] += event->kind == STELE_TRACE_LOG_FAILED;
     if (event->kind == STELE_TRACE_LOG_OPENED)
-        synced_opened(run, event->subject);
+        synced_opened(run, event);
+    rot_traced(run, event);
     if (event->kind == STELE_TRACE_LOG_FAILED || event->kind == STELE_TRACE_DIR_FAILED)
         run->must_restart = true;
 }

@@ -276,8 +276,9 @@ static bool may_forget(const struct run_producer *producer, const struct run_rec
 {
     const struct run *run = producer->run;
     const struct run_topic *topic = &run->topics[record->topic];
-    return producer->has_failed[record->partition] || run->started_us > record->sent_us || run->power_losses > 0 ||
-           topic->deleted_us != INT64_MIN || model_may_start_above(run, record->life, record->partition, 0);
+    return producer->has_failed[record->partition] || record->life->partitions[record->partition].rot_count > 0 ||
+           run->started_us > record->sent_us || run->power_losses > 0 || topic->deleted_us != INT64_MIN ||
+           model_may_start_above(run, record->life, record->partition, 0);
 }
 
 static void check_failure(struct run_producer *producer, int64_t tag, const struct stele_result *result)
@@ -464,6 +465,7 @@ struct scan {
     struct sim_disk *disk; /* a copy, without faults */
     const char *dir;
     char path[STELE_PATH_BYTES];
+    int64_t segment_base;
     struct stele_scan reader;
     int64_t start, end; /* of what was sound so far; -1: nothing is there */
     int64_t durable_to; /* what must be durable */
@@ -507,10 +509,24 @@ static bool is_unneeded_below(const struct scan *scan, int64_t offset)
     return model_may_start_above(scan->run, scan->place.life, scan->place.partition->number, offset - 1);
 }
 
+/* A batch that rotted is damage, and the log goes on behind it. */
+static enum stele_err next_sound(struct scan *scan, struct stele_scanned *out_batch)
+{
+    for (;;) {
+        enum stele_err err = stele_scan_next(&scan->reader, out_batch);
+        const struct run_rot *rot = rot_at(scan->place.partition, scan->segment_base, scan->reader.pos);
+        if (err != STELE_CORRUPT || rot == NULL || rot->base_offset != scan->end)
+            return err;
+        scan->end = rot->last_offset + 1;
+        err = stele_scan_start(&scan->reader, scan->reader.file, rot->pos + rot->bytes, scan->reader.end);
+        STELE_ASSERT(err == STELE_OK);
+    }
+}
+
 /* The next batch; what was below the start nobody needs, synced or not, and the log goes on behind it. */
 static enum stele_err next_batch(struct scan *scan, struct stele_scanned *out_batch)
 {
-    enum stele_err err = stele_scan_next(&scan->reader, out_batch);
+    enum stele_err err = next_sound(scan, out_batch);
     if (err != STELE_CORRUPT || !is_unneeded_below(scan, scan->end + 1))
         return err;
     if (stele_scan_resync(&scan->reader, scan->end + 1) != STELE_OK)
@@ -534,6 +550,7 @@ static enum stele_err scan_segment(void *arg, const char *name)
     if (scan->is_over || length != 24 || strcmp(name + 20, ".log") != 0)
         return STELE_OK;
     int64_t base = strtoll(name, NULL, 10);
+    scan->segment_base = base;
     if (scan->end < 0)
         scan->start = scan->end = base;
     if (base > scan->end && is_unneeded_below(scan, base))
@@ -719,7 +736,7 @@ static void check_producers(struct run *run, const struct place *place)
         last[i].tag = -1;
     for (int64_t offset = partition->start_seen; offset < partition->count; offset++) {
         int64_t tag = partition->tags[offset];
-        if (tag < 0)
+        if (tag < 0 || rot_find(partition, offset) != NULL) /* the log forgets what rotted too */
             continue;
         struct run_record *record = &run->records[tag];
         int64_t before = last[record->producer].tag;
@@ -827,6 +844,7 @@ static void end_partition(struct run *run, const struct place *place, void *arg)
     }
     free(partition->tags);
     free(partition->cuts);
+    free(partition->rots);
 }
 
 void model_end(struct run *run)

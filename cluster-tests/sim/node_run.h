@@ -51,6 +51,10 @@ enum { RUN_LATE_US = 30000000 };
     P(CLIENT_DEATH, "clients that were dropped")                                                                       \
     P(CLOCK_STEP, "steps of clocks")                                                                                   \
     P(INDEX_ROT, "rotten indexes and snapshots")                                                                       \
+    P(LOG_ROT, "rotten batches")                                                                                       \
+    P(ROT_REPORTED, "found by starts")                                                                                 \
+    P(ROT_TOLD, "told to readers")                                                                                     \
+    P(ROT_DESCRIBED, "described")                                                                                      \
     P(NO_MEMORY, "allocations that failed")                                                                            \
     P(SYNCED_LOOKED_AT, "of these looked at on the disk")                                                              \
     P(KILL_AFTER_SYNC_FAILED, "kills after a failed sync")                                                             \
@@ -99,6 +103,11 @@ struct run_cut {
     int64_t offset, tag;
 };
 
+/* A batch that rotted. */
+struct run_rot {
+    int64_t base_offset, last_offset, segment_base, pos, bytes;
+};
+
 struct run_partition {
     int number;
     int64_t *tags; /* by offset; -1: not known */
@@ -110,6 +119,8 @@ struct run_partition {
     int64_t start_seen;              /* on the disk */
     struct run_cut *cuts;
     int64_t cut_count, cut_capacity;
+    struct run_rot *rots;
+    int64_t rot_count, rot_capacity;
 };
 
 /* A topic from its making to its end: a name may have many. */
@@ -277,12 +288,24 @@ void model_ready(struct run *run);
 void model_init(struct run *run);
 void model_end(struct run *run);
 
+/* Rot: node_rot.c */
+
+/** A batch of some log of the machine, which is down, rots. */
+void rot_log(struct run *run, struct stele_prng *prng);
+/** The rotten batch that holds the offset, that lies at this place; NULL: none. */
+const struct run_rot *rot_find(const struct run_partition *partition, int64_t offset);
+const struct run_rot *rot_at(const struct run_partition *partition, int64_t segment_base, int64_t pos);
+/** Did all of [first, last] rot, in some life of the topic? */
+bool rot_covers(const struct run *run, int topic, int partition, int64_t first, int64_t last);
+/** The node traces damage. */
+void rot_traced(struct run *run, const struct stele_trace_event *event);
+
 /* Syncs: node_synced.c */
 
 /** The disk failed to sync a file of the node. */
 void synced_failed(struct sim_server *server, const char *path);
-/** A log named "t0-1" was opened. */
-void synced_opened(struct run *run, const char *name);
+/** A log was opened. */
+void synced_opened(struct run *run, const struct stele_trace_event *event);
 /** The node answers producers; what it calls synced is. */
 void synced_answered(struct run *run, const struct stele_produce_response *response);
 /** A record is acknowledged. */
@@ -301,6 +324,8 @@ void faults_draw(struct run *run);
 void faults_begin(struct run *run);
 void faults_stop(struct run *run);
 
+/** "t0-1", or what begins with it and '/'. False: it is no partition's name. */
+bool run_parse_place(const struct run *run, const char *name, int *out_topic, int *out_partition);
 static inline bool run_chance(struct run_client *client, uint64_t numerator, uint64_t denominator)
 {
     return stele_prng_chance(&client->prng, numerator, denominator);

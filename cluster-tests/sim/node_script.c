@@ -310,6 +310,28 @@ static void leave_the_gone(struct run_client *self, int topic)
     }
 }
 
+/* Where a reader meets rot it is told so, with the place, and goes on behind it. */
+static void pass_rot(struct run_client *self, int topic, const struct stele_result *result)
+{
+    struct run *run = self->run;
+    struct run_consumer *consumer = &self->consumers[topic];
+    char wanted[64];
+    for (int32_t i = 0; i < RUN_PARTITIONS_MAX; i++) {
+        (void)snprintf(wanted, sizeof(wanted), "%s-%d at offset %lld: ", run->topics[topic].name, i,
+                       (long long)consumer->expected[i]);
+        if (consumer->expected[i] < 0 || strncmp(result->text, wanted, strlen(wanted)) != 0)
+            continue;
+        const struct run_rot *rot = rot_find(&consumer->life->partitions[i], consumer->expected[i]);
+        if (rot == NULL)
+            break;
+        sim_world_log(&run->world, "%s: %s", self->sim.process.name, result->text);
+        run_reach(run, RUN_POINT_ROT_TOLD);
+        assign(self, topic, i, rot->last_offset + 1);
+        return;
+    }
+    sim_world_fail(&run->world, "%s is told of damage where none is: %s", self->sim.process.name, result->text);
+}
+
 /* The next record, if one comes; false when none did. */
 static bool read_one(struct run_client *self, int topic, int wait_ms)
 {
@@ -326,6 +348,10 @@ static bool read_one(struct run_client *self, int topic, int wait_ms)
     if (result.code == (int)STELE_INCONSISTENT_TOPIC_ID && run->topics[topic].deleted_us != INT64_MIN) {
         run_reach(run, RUN_POINT_CONSUMER_STRANDED);
         drop_consumer(self, topic);
+        return false;
+    }
+    if (result.code == (int)STELE_DAMAGED_RANGE || result.code == (int)STELE_CORRUPT_MESSAGE) {
+        pass_rot(self, topic, &result);
         return false;
     }
     if (result.code != 0)
@@ -516,7 +542,7 @@ static void read_partition(struct run_client *self, int topic, int32_t partition
                           partition, (long long)self->consumers[topic].expected[partition], (long long)end);
         check_time(self, until_ms, "reading all");
     }
-    if (!may_expire)
+    if (!may_expire && life->partitions[partition].rot_count == 0)
         check_times(self, topic, partition, start, end);
 }
 

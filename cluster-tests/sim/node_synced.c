@@ -15,8 +15,7 @@
 /* When a log is surely offline after a sync of it failed: calls of the disk may stall. */
 enum { OFFLINE_US = 5000000 };
 
-/* "t0-1" of "a/t0-1/..."; false for anything else. */
-static bool parse_place(const struct run *run, const char *name, int *out_topic, int *out_partition)
+bool run_parse_place(const struct run *run, const char *name, int *out_topic, int *out_partition)
 {
     *out_topic = name[0] == 't' ? name[1] - '0' : -1;
     *out_partition = *out_topic >= 0 && name[2] == '-' ? name[3] - '0' : -1;
@@ -29,18 +28,43 @@ void synced_failed(struct sim_server *server, const char *path)
     struct run *run = server->arg;
     size_t bytes = strlen(path);
     int topic = -1, partition = -1;
-    if (bytes < 6 || strcmp(path + bytes - 4, ".log") != 0 || !parse_place(run, path + 2, &topic, &partition))
+    if (bytes < 6 || strcmp(path + bytes - 4, ".log") != 0 || !run_parse_place(run, path + 2, &topic, &partition))
         return;
     sim_world_log(&run->world, "model: a sync of %s failed", path);
     if (run->sync_failed_us[topic][partition] == 0)
         run->sync_failed_us[topic][partition] = run->world.now_us;
 }
 
-void synced_opened(struct run *run, const char *name)
+/* Whichever topic of that name it is: the disk tells. */
+static struct run_life *life_on_disk(struct run *run, int topic, int partition)
+{
+    struct sim_disk *disk = model_look(run);
+    struct run_life *life = NULL;
+    for (int i = 0; i < run->dir_count && life == NULL; i++) {
+        char dir[32];
+        struct stele_uuid id;
+        (void)snprintf(dir, sizeof(dir), "%c/%s-%d", 'a' + i, run->topics[topic].name, partition);
+        if (stele_partition_metadata_read(sim_disk_vfs(disk), &run->mem, dir, &id) == STELE_OK)
+            life = model_known_life(run, &id);
+    }
+    sim_disk_free(disk);
+    return life;
+}
+
+/* A deletion of records that was answered lasts, whatever was lost. */
+void synced_opened(struct run *run, const struct stele_trace_event *event)
 {
     int topic = -1, partition = -1;
-    if (parse_place(run, name, &topic, &partition))
-        run->sync_failed_us[topic][partition] = 0;
+    bool was_deleted = false;
+    if (!run_parse_place(run, event->subject, &topic, &partition))
+        return;
+    run->sync_failed_us[topic][partition] = 0;
+    for (int i = 0; i < run->topics[topic].life_count; i++)
+        was_deleted = was_deleted || run->topics[topic].lives[i]->partitions[partition].start > event->a;
+    struct run_life *life = was_deleted ? life_on_disk(run, topic, partition) : NULL;
+    if (life != NULL && life->partitions[partition].start > event->a)
+        sim_world_fail(&run->world, "%s is opened at %lld, and was deleted to %lld", event->subject,
+                       (long long)event->a, (long long)life->partitions[partition].start);
 }
 
 void synced_acked(struct run *run, const struct run_record *record, int partition)
