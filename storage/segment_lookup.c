@@ -219,8 +219,13 @@ static enum stele_err scan_start(struct header_scan *scan, int64_t offset, int64
     enum verdict verdict = SOUND;
     bool leads = false;
     enum stele_err err = stele_offset_index_lookup(&scan->seg->offsets, offset, &entry, inout_compared);
-    if (err == STELE_OK)
+    if (err == STELE_OK) {
+        /* An entry before it may name what is damaged. */
+        *out_pos = start_behind_damage(scan->seg, offset, entry.pos);
+        if (*out_pos > entry.pos)
+            return STELE_OK;
         err = check_entry(scan, &entry, &verdict);
+    }
     if (err == STELE_OK && verdict == UNREADABLE)
         err = leads_there(scan, &entry, &leads);
     if (err != STELE_OK)

@@ -99,12 +99,11 @@ static void test_a_sector_of_batches(void **state)
     assert_ok(world_read(w, 5, &base_offset));
 }
 
-/* Rot that no start has seen, of headers in two places: a reader behind it, far from any entry of the index, is not
- * refused. */
-static void test_reads_behind_unseen_damage(void **state)
+/* Rot that no start has seen, of headers in two places: a reader behind it, far from any entry of the index or where
+ * every batch has one, is not refused. */
+static void read_behind_unseen_damage(struct log_world *w, int index_interval_bytes)
 {
-    struct log_world *w = *state;
-    w->open.config.index_interval_bytes = 3000;
+    w->open.config.index_interval_bytes = index_interval_bytes;
     fill_one_segment(w);
     static const int64_t bad[] = {11, 4};
     int64_t ignored = 0;
@@ -123,6 +122,16 @@ static void test_reads_behind_unseen_damage(void **state)
     assert_int_equal(stele_log_damaged_count(w->log), 2);
     world_check_readable(w, 5, 11);
     world_check_readable(w, 12, RECORDS);
+}
+
+static void test_reads_behind_unseen_damage(void **state)
+{
+    read_behind_unseen_damage(*state, 3000);
+}
+
+static void test_reads_behind_unseen_damage_with_entries(void **state)
+{
+    read_behind_unseen_damage(*state, 0);
 }
 
 /* Rot that no start has seen: a truncation in its segment does not take the sound batches behind it along. */
@@ -215,9 +224,13 @@ static void test_every_bit_of_the_history(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(test_every_bit_of_a_batch),       CASE(test_a_sector_of_batches),
-        CASE(test_reads_behind_unseen_damage), CASE(test_truncation_behind_unseen_damage),
-        CASE(test_every_bit_of_the_epochs),    CASE(test_every_bit_of_the_history),
+        CASE(test_every_bit_of_a_batch),
+        CASE(test_a_sector_of_batches),
+        CASE(test_reads_behind_unseen_damage),
+        CASE(test_reads_behind_unseen_damage_with_entries),
+        CASE(test_truncation_behind_unseen_damage),
+        CASE(test_every_bit_of_the_epochs),
+        CASE(test_every_bit_of_the_history),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
