@@ -242,6 +242,13 @@ static bool is_of_one_life(const struct run_producer *producer, const struct run
     return stele_uuid_equal(&record->life->id, &producer->producer->topic_id);
 }
 
+/* A log that holds nothing of a producer any more takes any sequence from it: where short memory refuses one of several
+ * batches that are under way, those behind it are taken first, as in Kafka. */
+static bool may_reorder(const struct run *run, const struct run_life *life, int partition)
+{
+    return run->faults.no_memory > 0 && model_may_start_above(run, life, partition, 0);
+}
+
 static void check_order(struct run_producer *producer, int64_t tag, const struct stele_delivery *delivery)
 {
     struct run *run = producer->run;
@@ -260,6 +267,7 @@ static void check_order(struct run_producer *producer, int64_t tag, const struct
         return;
     bool may_repeat =
         !run->topics[producer->topic].flushes_before_ack && producer->last_power[partition] != run->power_losses;
+    may_repeat = may_repeat || may_reorder(run, record->life, partition);
     if (delivery->offset <= producer->last_offset[partition] && !may_repeat)
         sim_world_fail(&run->world, "record %lld was reported at offset %lld, the one sent before at %lld",
                        (long long)tag, (long long)delivery->offset, (long long)producer->last_offset[partition]);
@@ -740,7 +748,8 @@ static void check_producers(struct run *run, const struct place *place)
             continue;
         struct run_record *record = &run->records[tag];
         int64_t before = last[record->producer].tag;
-        bool is_excused = last[record->producer].offset < start_limit(partition);
+        bool is_excused =
+            last[record->producer].offset < start_limit(partition) || may_reorder(run, place->life, partition->number);
         if (record->is_once && tag <= before && !is_excused)
             sim_world_fail(&run->world, "%s offset %lld: record %lld follows record %lld of the same producer",
                            place->name, (long long)offset, (long long)tag, (long long)before);
