@@ -41,8 +41,10 @@ static void test_garbage(void **state)
     } rows[] = {
         {"474554202f20485454502f312e310d0a0d0a", false}, /* HTTP */
         {"474554202f20485454502f312e310d0a0d0a", true},
-        {"16030100a5010000a1", false},       /* TLS */
-        {"0000000800000004ffffffff", false}, /* a message that does not decode */
+        {"16030100a5010000a1", false},                 /* TLS */
+        {"0000002300120003000000010003636c69", false}, /* Kafka's first request */
+        {"5353482d322e302d4f70656e5353480d0a", false}, /* SSH */
+        {"0000000800000004ffffffff", false},           /* a message that does not decode */
         {"0000000800000004ffffffff", true},
         {"0000000400000000", true},         /* an empty frame */
         {"0000000800000009ffffffff", true}, /* a message larger than its frame */
@@ -284,7 +286,8 @@ static void test_memory_limit(void **state)
     }
 }
 
-/* A silent connection is closed after its time, one that speaks or waits for an answer is not. */
+/* A silent connection is closed after its time, and so is one that takes nothing of what it was answered; one that
+ * speaks or waits for an answer is not. */
 static void test_idle(void **state)
 {
     (void)state;
@@ -295,7 +298,10 @@ static void test_idle(void **state)
         node_world_set(world, "connections.max.idle.ms", "10000");
         node_world_start(world);
         struct node_conn *silent = node_world_connect(world, 1), *speaks = node_world_greet(world, 1);
-        struct node_conn *waits = node_world_greet(world, 2);
+        struct node_conn *waits = node_world_greet(world, 2), *deaf = node_world_greet(world, 2);
+        deaf->is_deaf = true;
+        for (int i = 0; i < 9; i++)
+            send_metadata(deaf);
         assert_int_equal(node_conn_create_topic(speaks, "t", 1, &topic_id), STELE_OK);
         struct stele_fetch_partition part = node_fetch_at(&topic_id, 0, 0);
         struct stele_fetch_request fetch = {
@@ -307,6 +313,8 @@ static void test_idle(void **state)
             node_conn_take(speaks, &answer);
         }
         assert_true(silent->is_closed);
+        assert_false(deaf->is_up);
+        assert_int_equal(deaf->queued_bytes, 0);
         assert_false(speaks->is_closed);
         assert_false(waits->is_closed);
         node_world_pass(world, 16000);
