@@ -37,6 +37,7 @@ struct stele_piece {
 /** An open file that a send queue may hold; counted by its owner (storage/file_cache.h embeds one). */
 struct stele_send_file {
     struct stele_file *file;
+    bool is_revoked; /* its bytes are to be cut away: a connection that comes to them closes instead of sending them */
     void (*ref)(struct stele_send_file *send);
     void (*unref)(struct stele_send_file *send); /* from the loop's thread only */
 };
@@ -47,7 +48,8 @@ struct stele_net_ops {
     /* Starts a connection to "HOST:PORT". */
     enum stele_err (*connect)(struct stele_net *net, const char *address, const struct stele_conn_handler *handler,
                               void *arg, struct stele_conn **out_conn);
-    /* Queues pieces in order; takes its own references. A file range that turns out short closes the connection. */
+    /* Queues pieces in order; takes its own references. A file range that turns out short, or is
+     * revoked, closes the connection. */
     enum stele_err (*send)(struct stele_conn *conn, const struct stele_piece *pieces, int count);
     /* Asks for `space` again after it paused. */
     void (*resume)(struct stele_conn *conn);

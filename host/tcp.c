@@ -245,6 +245,10 @@ static void flush_conn(struct stele_conn *conn)
     size_t before = conn->queued_bytes, budget = SEND_BYTES_ROUND;
     while (conn->count > 0 && budget > 0) {
         bool is_file = piece_at(conn, 0)->buf == NULL;
+        if (is_file && piece_at(conn, 0)->file->is_revoked) {
+            conn_lost(conn, STELE_CANCELLED);
+            return;
+        }
         ssize_t count = is_file ? send_file(conn) : send_buffers(conn);
         if (count < 0 && errno == EINTR)
             continue;

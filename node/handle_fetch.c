@@ -7,6 +7,7 @@
 #include "node/node_struct.h"
 #include "node/partition.h"
 #include "node/server_call.h"
+#include "node/session.h"
 
 #include <string.h>
 
@@ -21,12 +22,17 @@ struct hold {
     struct stele_slice slice;
     struct stele_shard *home, *owner;
     int refs;
+    int64_t session_id;
+    struct fetch_part *part; /* its range is still the part's; NULL: it is in an answer, or the fetch is over */
+    struct stele_partition_key key;
+    int64_t generation; /* of the partition, when the range was read */
 };
 
 struct fetch_part {
     struct stele_read_op read;
     struct fetch *all;
     struct hold *hold;
+    bool has_range; /* the read has ended well and was not given up */
 };
 
 struct fetch {
@@ -101,6 +107,33 @@ static struct hold *hold_new(struct stele_shard *home)
     return hold;
 }
 
+/* True when a connection was closed for it: other holds went with that. */
+static bool revoke(struct hold *hold, const struct stele_truncate_op *truncate)
+{
+    struct fetch_part *part = hold->part;
+    const struct stele_slice *slice = part != NULL ? &part->read.slice : &hold->slice;
+    if (hold->refs == 0 || hold->send.is_revoked || (part != NULL && !part->has_range) ||
+        hold->generation >= truncate->generation || hold->key.number != truncate->op.number ||
+        memcmp(&hold->key.topic_id, &truncate->op.topic_id, sizeof(hold->key.topic_id)) != 0 ||
+        !stele_slice_is_cut(slice, &truncate->cut))
+        return false;
+    if (part != NULL) {
+        part->read.op.err = STELE_NOT_LEADER_OR_FOLLOWER;
+        part->read.slice.bytes = 0;
+        part->has_range = false;
+        return false;
+    }
+    hold->send.is_revoked = true; /* the net may still be sending for a session that is gone */
+    return stele_session_drop(hold->home, hold->session_id, "what it was being sent is cut away");
+}
+
+void stele_fetch_revoke(struct stele_shard *shard, const struct stele_truncate_op *truncate)
+{
+    struct stele_list *at = shard->holds.next;
+    while (at != &shard->holds)
+        at = revoke(STELE_CONTAINER_OF(at, struct hold, link), truncate) ? shard->holds.next : at->next;
+}
+
 static void free_aborted(struct fetch *all)
 {
     for (size_t i = 0; i < all->count; i++) {
@@ -117,8 +150,10 @@ static void release(struct stele_server_call *call)
     free_aborted(all);
     for (size_t i = 0; i < all->count; i++) {
         stele_slice_release(&all->parts[i].read.slice); /* only when the node ends in the middle */
-        if (all->parts[i].hold != NULL)
-            hold_unref(&all->parts[i].hold->send);
+        if (all->parts[i].hold == NULL)
+            continue;
+        all->parts[i].hold->part = NULL;
+        hold_unref(&all->parts[i].hold->send);
     }
 }
 
@@ -190,6 +225,7 @@ static void take_range(struct stele_server_call *call, struct fetch_part *part)
     hold->owner = read->op.shard;
     hold->slice = read->slice;
     hold->send.file = read->file;
+    hold->part = NULL;
     read->slice.file = NULL;
     if (hold->slice.bytes == 0)
         return;
@@ -211,6 +247,7 @@ static void answer(struct fetch *all)
         if (call->pieces != NULL) {
             take_range(call, &all->parts[i]);
         } else { /* the hold alone gives it back */
+            all->parts[i].hold->part = NULL;
             all->parts[i].hold->owner = all->parts[i].read.op.shard;
             all->parts[i].hold->slice = all->parts[i].read.slice;
             all->parts[i].read.slice.file = NULL;
@@ -261,6 +298,7 @@ static void park(struct fetch *all, int64_t bytes)
     stele_shard_arm(shard, &all->timer, all->deadline_ms);
     for (size_t i = 0; i < all->count; i++) {
         struct stele_read_op *read = &all->parts[i].read;
+        all->parts[i].has_range = false; /* it goes back */
         read->wake_at_bytes = read->seen_bytes + share;
         stele_partition_park(read);
     }
@@ -289,9 +327,13 @@ static void wake(struct fetch *all)
 
 static void part_done(struct stele_op *op)
 {
-    struct fetch *all = STELE_CONTAINER_OF(op, struct fetch_part, read.op)->all;
+    struct fetch_part *part = STELE_CONTAINER_OF(op, struct fetch_part, read.op);
+    struct fetch *all = part->all;
     switch (all->state) {
     case FETCH_READING:
+        part->has_range = op->err == STELE_OK;
+        part->hold->key = (struct stele_partition_key){.topic_id = op->topic_id, .number = op->number};
+        part->hold->generation = part->read.generation;
         stele_stages_raise(&all->call->stages, &op->stages);
         if (--all->pending == 0)
             all_read(all);
@@ -342,6 +384,7 @@ static void read_all(struct fetch *all)
         read->max_bytes = (size_t)stele_max_i64(stele_min_i64(in->max_bytes, bytes_max), 0);
         read->isolation = request->isolation;
         read->cancelled = part_cancelled;
+        all->parts[i].has_range = false;
         stele_op_submit(&read->op);
     }
     if (--all->pending == 0)
@@ -356,6 +399,8 @@ static bool prepare(struct fetch *all)
         part->hold = hold_new(all->call->shard);
         if (part->hold == NULL)
             return false;
+        part->hold->part = part;
+        part->hold->session_id = all->call->session->id;
     }
     return true;
 }

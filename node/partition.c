@@ -198,6 +198,7 @@ void stele_partition__advance(struct stele_partition *partition)
     int64_t target = is_synced_first ? stele_log_recovery_point(log) : stele_log_end_offset(log);
     if (is_synced_first && !partition->is_named)
         target = 0; /* synced bytes under a name that is not */
+    target = stele_min_i64(target, stele_partition__cut_offset(partition));
     if (target > stele_log_high_watermark(log)) {
         stele_log_set_high_watermark(log, target);
         partition->shard->is_changed = true;
@@ -216,6 +217,21 @@ void stele_partition__refuse_acks(struct stele_partition *partition, enum stele_
         leave_acks(produce_of(op));
         stele_op__finish(op, err);
     }
+}
+
+void stele_partition__refuse_beyond(struct stele_partition *partition, int64_t offset)
+{
+    struct stele_list *at = partition->acks.next;
+    while (at != &partition->acks) {
+        struct stele_op *op = op_at(at);
+        at = at->next;
+        if (produce_of(op)->appended.last_offset < offset)
+            continue;
+        leave_acks(produce_of(op));
+        stele_op__finish(op, STELE_NOT_LEADER_OR_FOLLOWER);
+    }
+    if (partition->late_offset >= offset)
+        partition->late_bytes = 0;
 }
 
 void stele_partition_fail(struct stele_partition *partition)
@@ -302,10 +318,11 @@ static void append(struct stele_partition *partition, struct stele_produce_op *p
 
 static void produce_now(struct stele_partition *partition, struct stele_produce_op *produce)
 {
-    if (partition->state != STELE_PARTITION_OPEN) {
+    if (partition->state != STELE_PARTITION_OPEN || partition->truncating != NULL) {
         stele_buf_unref(produce->validated.rebuilt);
         produce->validated.rebuilt = NULL;
-        stele_op__finish(&produce->op, stele_partition__state_error(partition));
+        enum stele_err err = stele_partition__state_error(partition);
+        stele_op__finish(&produce->op, err == STELE_OK ? STELE_NOT_LEADER_OR_FOLLOWER : err);
         return;
     }
     stele_op__begin(&produce->op);

@@ -13,6 +13,7 @@
 #define STELE_NODE_PARTITION_H
 
 #include "base/timing_wheel.h"
+#include "node/controller.h"
 #include "node/server_call.h"
 #include "node/shard.h"
 #include "node/table.h"
@@ -81,6 +82,7 @@ struct stele_read_op {
 
     struct stele_slice slice; /* to be released on the partition's shard */
     struct stele_file *file;  /* of the slice */
+    int64_t generation;       /* of the partition, when it was read */
     int64_t high_watermark, last_stable_offset, log_start_offset;
     struct stele_aborted_txn *aborted; /* tag LOG, the asker frees */
     size_t aborted_count;
@@ -111,6 +113,39 @@ struct stele_trim_op {
     int64_t offset;      /* the new start; -1: the high watermark */
     const char *message; /* a constant; NULL: none */
     int64_t log_start_offset;
+};
+
+/** Cuts the log: everything from `offset` on goes. While it is under way nothing is appended and nobody reads beyond
+ * the cut; when it ends no connection holds a byte of what was cut:
+ *  1. Produces that wait for their durability beyond the cut are refused, a new generation of the partition begins.
+ *  2. Every data shard closes the connections that hold a range of an older generation that the cut takes bytes of,
+ * drops those that are not yet in an answer (NOT_LEADER_OR_FOLLOWER), and says so.
+ *  3. The checkpoints are lowered and written.
+ *  4. When no flush is under way the log is cut, and every waiting read is woken.
+ * Errors: EXISTS (another one is under way), those of checkpoints and of stele_log_truncate, and what operations get of
+ * a partition that is not open; the log is as it was then, unless it is offline. Who asked and goes with the node in
+ * the middle takes wait.link out of its list. */
+struct stele_truncate_op {
+    struct stele_op op;
+    int64_t offset;
+
+    int64_t end_offset; /* of the log after it */
+
+    /* the partition's */
+    struct stele_log_cut cut;
+    int64_t generation; /* ranges of older ones are looked at */
+    int pending;        /* shards that have not answered */
+    struct stele_task task;
+    struct stele_checkpoint_wait wait;
+    enum stele_err wait_err;
+    bool waits_for_flush;
+};
+
+/** A shard's part of step 2. */
+struct stele_revoke {
+    struct stele_task task;
+    struct stele_truncate_op *truncate;
+    struct stele_shard *shard;
 };
 
 struct stele_describe_op {
@@ -166,7 +201,10 @@ struct stele_partition {
     struct stele_list acks;          /* appended produces that wait for a sync */
     int64_t late_bytes, late_offset; /* of those that were answered before they were visible, and their last offset */
     struct stele_list reads;         /* parked */
-    int64_t visible_bytes;           /* appended since start and below the high watermark; only grows */
+    int64_t generation;              /* grows with every truncation */
+    struct stele_truncate_op *truncating;
+    struct stele_revoke *revokes; /* one a data shard; made by the first truncation */
+    int64_t visible_bytes;        /* appended since start and below the high watermark; only grows */
 
     /* flushing */
     struct stele_job flush_job;
@@ -240,6 +278,7 @@ void stele_partition_produce(struct stele_op *op);  /* struct stele_produce_op *
 void stele_partition_read(struct stele_op *op);     /* struct stele_read_op */
 void stele_partition_list(struct stele_op *op);     /* struct stele_list_op */
 void stele_partition_trim(struct stele_op *op);     /* struct stele_trim_op; it lasts with the next checkpoints */
+void stele_partition_truncate(struct stele_op *op); /* struct stele_truncate_op */
 void stele_partition_describe(struct stele_op *op); /* struct stele_describe_op; for any state */
 
 /** After a read: gives its slice back and waits until readers see wake_at_bytes, then `done`, always as a message. */
@@ -276,6 +315,14 @@ enum stele_err stele_partition__state_error(const struct stele_partition *partit
 bool stele_partition__wait_turn(struct stele_op *op, void (*now)(struct stele_op *op));
 /** Wakes the parked reads that have enough, or that wait in vain. */
 void stele_partition__wake_reads(struct stele_partition *partition);
+/** Wakes them all. */
+void stele_partition__wake_all_reads(struct stele_partition *partition);
+/** Nobody reads or keeps from here on while a truncation is under way; INT64_MAX: none is. */
+int64_t stele_partition__cut_offset(const struct stele_partition *partition);
+/** Goes on with a truncation that waited for the end of a flush. */
+void stele_partition__truncate_go_on(struct stele_partition *partition);
+/** Refuses the produces that wait for their durability and reach beyond an offset. */
+void stele_partition__refuse_beyond(struct stele_partition *partition, int64_t offset);
 /** Answers the produces that wait for a sync with an error: they may be there after the next start. */
 void stele_partition__refuse_acks(struct stele_partition *partition, enum stele_err err);
 /** Starts a flush, or remembers to start one when the one under way has ended. */

@@ -24,7 +24,9 @@ static void flush_done(struct stele_job *job)
     partition->wants_flush = false;
     if (stele_log_is_failed(partition->log)) {
         stele_partition_fail(partition);
+        stele_partition__truncate_go_on(partition);
     } else {
+        stele_partition__truncate_go_on(partition);
         if (again)
             stele_partition__flush(partition);
         stele_partition__advance(partition);

@@ -319,6 +319,7 @@ void stele_partition_free(struct stele_partition *partition)
     stele_log_free(partition->log);
     stele_list_remove(&partition->all);
     stele_mem_free(mem, partition->unlink_bases);
+    stele_mem_free(mem, partition->revokes);
     stele_mem_free(mem, partition->topic);
     stele_mem_free(mem, partition->name);
     stele_mem_free(mem, partition->path);

@@ -85,8 +85,10 @@ static void add_lookups(struct stele_op *op, const struct lookups *before)
 static enum stele_err read_log(struct stele_partition *partition, struct stele_read_op *read)
 {
     struct stele_log *log = partition->log;
-    read->high_watermark = stele_log_high_watermark(log);
-    read->last_stable_offset = stele_log_last_stable_offset(log);
+    int64_t cut = stele_partition__cut_offset(partition);
+    read->high_watermark = stele_min_i64(stele_log_high_watermark(log), cut);
+    read->last_stable_offset = stele_min_i64(stele_log_last_stable_offset(log), cut);
+    read->generation = partition->generation;
     read->log_start_offset = stele_log_start_offset(log);
     read->seen_bytes = partition->visible_bytes;
     struct stele_read in = {.offset = read->offset,
@@ -199,6 +201,12 @@ void stele_partition__wake_reads(struct stele_partition *partition)
         if (partition->state != STELE_PARTITION_OPEN || partition->visible_bytes >= read->wake_at_bytes)
             wake_read(read);
     }
+}
+
+void stele_partition__wake_all_reads(struct stele_partition *partition)
+{
+    while (!stele_list_is_empty(&partition->reads))
+        wake_read(read_of(op_at(partition->reads.next)));
 }
 
 static void park_arrived(struct stele_task *task)

@@ -64,6 +64,10 @@ void stele_dispatch(struct stele_server_call *call);
 /** False for the messages of a cluster that no node answers yet (node/handle_cluster.c). */
 bool stele_is_served(enum stele_api api);
 
+struct stele_truncate_op;
+/** On a data shard: closes the connections that hold ranges which a truncation takes bytes of, and drops those that no
+ * answer has yet. */
+void stele_fetch_revoke(struct stele_shard *shard, const struct stele_truncate_op *truncate);
 /** At the end of the node, when its calls are gone: what was on its way back to other shards. */
 void stele_fetch_holds_free(struct stele_shard *shard);
 

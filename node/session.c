@@ -414,6 +414,18 @@ void stele_session_stop(struct stele_session *session)
     session_unref(session);
 }
 
+bool stele_session_drop(struct stele_shard *shard, int64_t id, const char *why)
+{
+    for (struct stele_list *at = shard->sessions.next; at != &shard->sessions; at = at->next) {
+        struct stele_session *session = STELE_CONTAINER_OF(at, struct stele_session, link);
+        if (session->id != id || session->conn == NULL)
+            continue;
+        close_conn(session, why, false);
+        return true;
+    }
+    return false;
+}
+
 void stele_session_free(struct stele_session *session)
 {
     session->shard->is_stopping = false;

@@ -49,6 +49,8 @@ STELE_MUST_CHECK enum stele_err stele_session_new(struct stele_shard *shard, con
                                                   const struct stele_conn_handler **out_handler, void **out_arg);
 /** Reads nothing any more, answers what is under way, then closes. */
 void stele_session_stop(struct stele_session *session);
+/** Closes the connection of a session of the shard, and what is queued for it is not sent. False: there is none. */
+bool stele_session_drop(struct stele_shard *shard, int64_t id, const char *why);
 /** Drops it and its calls, whatever is under way: at the end of the node. */
 void stele_session_free(struct stele_session *session);
 

@@ -187,6 +187,16 @@ STELE_MUST_CHECK enum stele_err stele_log_truncate(struct stele_log *log, int64_
 /** What a truncation to `offset` makes of the checkpoint's recovery point: no more than the base of the segment that is
  * cut, whose files are in doubt until the next flush. */
 int64_t stele_log_point_after_cut(const struct stele_log *log, int64_t offset);
+/** What a truncation to `offset` would take away, for whoever holds ranges of the log. */
+struct stele_log_cut {
+    int64_t offset;
+    const struct stele_cached_file *file; /* of the segment that loses its end, only to be compared; NULL: none does */
+    int64_t pos;                          /* where it will end */
+};
+/** Errors: IO (the log is now FAILED), OFFLINE, NO_MEMORY. */
+STELE_MUST_CHECK enum stele_err stele_log_find_cut(struct stele_log *log, int64_t offset, struct stele_log_cut *out);
+/** True when the cut takes bytes of the range. */
+bool stele_slice_is_cut(const struct stele_slice *slice, const struct stele_log_cut *cut);
 /** Drops everything and goes on, empty, at `offset`; durably. Before the call the checkpointed recovery point, high
  * watermark and log start are lowered to the log start, or to `offset` when that is lower. Errors: as truncate; EXISTS
  * while a flush is under way. */

@@ -268,6 +268,34 @@ enum stele_err stele_log_truncate(struct stele_log *log, int64_t offset)
     return err == STELE_OK ? err : stele_log__fail(log, err, "a truncation that failed");
 }
 
+enum stele_err stele_log_find_cut(struct stele_log *log, int64_t offset, struct stele_log_cut *out)
+{
+    struct stele_log_cut cut = {.offset = offset};
+    struct stele_batch_header header;
+    enum stele_err err = stele_log__usable(log);
+    if (err != STELE_OK)
+        return err;
+    struct stele_segment *seg = log->segments[stele_log__floor(log, offset)];
+    if (seg->base_offset < offset) {
+        cut.file = seg->file;
+        err = stele_segment_find(seg, offset, &cut.pos, &header);
+        if (err == STELE_CORRUPT)
+            cut.pos = 0; /* who knows: everything of that segment counts as cut */
+        else if (err != STELE_OK && err != STELE_END)
+            return stele_log__settle_read(log, err);
+    }
+    *out = cut;
+    return STELE_OK;
+}
+
+bool stele_slice_is_cut(const struct stele_slice *slice, const struct stele_log_cut *cut)
+{
+    if (slice->file == NULL || slice->bytes == 0)
+        return false;
+    return slice->base_offset >= cut->offset ||
+           (slice->file == cut->file && slice->pos + (int64_t)slice->bytes > cut->pos);
+}
+
 enum stele_err stele_log_set_start_offset(struct stele_log *log, int64_t offset)
 {
     enum stele_err err = stele_log__usable(log);

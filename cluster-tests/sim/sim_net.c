@@ -156,6 +156,8 @@ static bool pump_piece(struct stele_conn *conn, size_t count)
         uint8_t bytes[4096];
         struct stele_file *file = piece->file->file;
         sim_world_reach(conn->link->world, SIM_POINT_FILE_PIECE);
+        if (piece->file->is_revoked)
+            return false;
         count = stele_min_size(count, sizeof(bytes));
         if (file->vfs->ops->pread(file, bytes, count, piece->pos, &count) != STELE_OK || count == 0)
             return false;

@@ -258,6 +258,9 @@ static void move_out(struct node_world *world, struct node_conn *conn)
     if (piece->buf != NULL) {
         memcpy(to, piece->at, part);
         piece->at += part;
+    } else if (piece->file->is_revoked) {
+        lose(conn, STELE_CANCELLED);
+        return;
     } else if (stele_file_read(piece->file->file, to, part, piece->pos) != STELE_OK) {
         lose(conn, STELE_IO);
         return;

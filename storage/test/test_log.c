@@ -390,6 +390,53 @@ static void test_work_during_a_flush(void **state)
     end();
 }
 
+/* True when the slice has a byte of a batch that holds `offset` or a later one. */
+static bool reaches(const struct stele_slice *slice, int64_t offset)
+{
+    int at = 0;
+    while (world.batches[at].base != slice->base_offset)
+        at++;
+    for (size_t bytes = 0; bytes < slice->bytes; bytes += world.batches[at++].count) {
+        if (world.batches[at].last >= offset)
+            return true;
+    }
+    return false;
+}
+
+/* Of every range and every cut it is known whether the one takes bytes of the other: wherever in a batch or at whatever
+ * edge of a segment the cut is, and where the range ends in the middle of a batch. What is not cut reads as before. */
+static void test_cut(void **state)
+{
+    enum { SLICES = 60 };
+    struct stele_slice slices[SLICES];
+    int counts[2] = {0, 0};
+    (void)state;
+    begin(96);
+    for (int i = 0; i < 60; i++)
+        append();
+    assert_true(stele_log_segment_count(world.log) > 3);
+    for (int i = 0; i < SLICES; i++) {
+        struct stele_read read = {.offset = stele_prng_range(&world.prng, 0, world.end - 1),
+                                  .bound = stele_prng_range(&world.prng, 0, world.end),
+                                  .max_bytes = stele_prng_below(&world.prng, 1200),
+                                  .min_one = i % 2 == 0};
+        assert_ok(stele_log_read(world.log, &read, &slices[i]));
+    }
+    for (int64_t offset = world.end; offset >= 0; offset--) {
+        struct stele_log_cut cut;
+        assert_ok(stele_log_find_cut(world.log, offset, &cut));
+        for (int i = 0; i < SLICES; i++) {
+            bool is_cut = slices[i].bytes > 0 && reaches(&slices[i], offset);
+            assert_int_equal(stele_slice_is_cut(&slices[i], &cut), is_cut);
+            counts[is_cut]++;
+        }
+    }
+    assert_true(counts[0] > 1000 && counts[1] > 1000);
+    for (int i = 0; i < SLICES; i++)
+        stele_slice_release(&slices[i]);
+    end();
+}
+
 /* A lookup compares O(log n) entries and scans less than one index interval and a batch. */
 static void test_lookup_is_bounded(void **state)
 {
@@ -420,7 +467,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_log_equals_model),       cmocka_unit_test(test_append_allocates_nothing),
         cmocka_unit_test(test_read_allocates_nothing), cmocka_unit_test(test_lookup_is_bounded),
-        cmocka_unit_test(test_work_during_a_flush),
+        cmocka_unit_test(test_work_during_a_flush),    cmocka_unit_test(test_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
