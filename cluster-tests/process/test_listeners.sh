@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Several listeners: each is served and told as its settings say, open ones are warned of, wrong ones refused with a way out; limits of
 # connections, in all and of an address, changed at run time; strangers of every kind are shut out by name.
-#   test_listeners.sh [DIRECTORY OF THE PROGRAMS]
+#   test_listeners.sh [DIRECTORY OF THE PROGRAMS]     tools/test.sh runs it on the release and on the thread-sanitizer build.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 bin=${1:-$root/build/bin}

@@ -1,0 +1,366 @@
+/* Connections over real sockets: file ranges that are not whole, several sockets for one net, limits, addresses. */
+#include "base/test/support.h"
+#include "host/conn_limits.h"
+#include "host/loop.h"
+#include "host/tcp.h"
+#include "host/vfs_posix.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { ROUNDS_MAX = 2000, BYTES_MAX = 1 << 20, FILE_BYTES = 300000 };
+
+/* The node's end of a connection. */
+struct end {
+    struct stele_conn *conn;
+    int door; /* by which it came */
+    uint8_t room[256];
+    bool is_closed;
+    enum stele_err why;
+};
+
+struct range {
+    struct stele_send_file send;
+    int refs;
+};
+
+static struct {
+    struct stele_test_mem mem;
+    struct stele_vfs *vfs;
+    struct stele_loop *loop;
+    struct stele_tcp *tcp;
+    struct stele_conn_limits *limits;
+    char dir[64];
+    int fds[2];
+    int32_t ports[2];
+    int doors[2];
+    struct end ends[16];
+    int end_count, refused[4];
+} world;
+
+static void end_space(void *arg, uint8_t **out_at, size_t *out_bytes)
+{
+    struct end *end = arg;
+    *out_at = end->room;
+    *out_bytes = sizeof(end->room);
+}
+
+static void end_received(void *arg, size_t count)
+{
+    (void)arg;
+    (void)count;
+}
+
+static void end_sent(void *arg, size_t queued_bytes)
+{
+    (void)arg;
+    (void)queued_bytes;
+}
+
+static void end_closed(void *arg, enum stele_err why)
+{
+    struct end *end = arg;
+    assert_false(end->is_closed);
+    end->is_closed = true;
+    end->why = why;
+}
+
+static const struct stele_conn_handler handler = {
+    .space = end_space, .received = end_received, .sent = end_sent, .closed = end_closed};
+
+static enum stele_err accepted(void *arg, struct stele_conn *conn, const struct stele_conn_handler **out_handler,
+                               void **out_arg)
+{
+    assert_true(world.end_count < (int)STELE_ARRAY_LEN(world.ends));
+    struct end *end = &world.ends[world.end_count++];
+    *end = (struct end){.conn = conn, .door = *(const int *)arg};
+    *out_handler = &handler;
+    *out_arg = end;
+    return STELE_OK;
+}
+
+static void refused(void *arg, const char *peer, enum stele_conn_refusal why)
+{
+    (void)arg;
+    assert_int_equal(strncmp(peer, "127.0.0.1:", 10), 0);
+    world.refused[why]++;
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    memset(&world, 0, sizeof(world));
+    stele_test_mem_init(&world.mem);
+    (void)snprintf(world.dir, sizeof(world.dir), "/tmp/stele-tcp-XXXXXX");
+    assert_non_null(mkdtemp(world.dir));
+    world.vfs = stele_vfs_posix_new(&world.mem.mem);
+    struct stele_loop_options options = {.mem = &world.mem.mem, .vfs = world.vfs};
+    world.loop = stele_loop_new(&options);
+    world.tcp = stele_tcp_new(world.loop);
+    world.limits = stele_conn_limits_new(&world.mem.mem);
+    for (int i = 0; i < 2; i++) {
+        struct stele_error error;
+        world.doors[i] = i;
+        assert_ok(stele_tcp_bind("127.0.0.1:0", &world.fds[i], &world.ports[i], &error));
+        assert_true(world.ports[i] > 0);
+        assert_ok(stele_tcp_listen(world.fds[i]));
+        struct stele_tcp_accept accept = {.fd = world.fds[i],
+                                          .accepted = accepted,
+                                          .refused = refused,
+                                          .arg = &world.doors[i],
+                                          .limits = world.limits,
+                                          .may_pass = i == 1};
+        assert_ok(stele_tcp_serve(world.tcp, &accept));
+    }
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    char path[128];
+    (void)state;
+    stele_tcp_free(world.tcp);
+    stele_conn_limits_free(world.limits);
+    for (int i = 0; i < 2; i++)
+        close(world.fds[i]);
+    stele_loop_free(world.loop);
+    stele_vfs_posix_free(world.vfs);
+    stele_test_mem_check_empty(&world.mem);
+    (void)snprintf(path, sizeof(path), "%s/file", world.dir);
+    (void)unlink(path);
+    return rmdir(world.dir);
+}
+
+static void turn(void)
+{
+    stele_loop_run_once(world.loop, 5);
+}
+
+/* A client's socket. */
+static int dial(int door)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)world.ports[door])};
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)(const void *)&to, sizeof(to)), 0);
+    return fd;
+}
+
+static struct end *dial_end(int *out_fd)
+{
+    int before = world.end_count;
+    *out_fd = dial(0);
+    for (int i = 0; i < ROUNDS_MAX && world.end_count == before; i++)
+        turn();
+    assert_int_equal(world.end_count, before + 1);
+    return &world.ends[before];
+}
+
+/* All that comes until the other side closes; false when it never does. */
+static bool drain(int fd, uint8_t *out_bytes, size_t *out_count)
+{
+    *out_count = 0;
+    for (int i = 0; i < ROUNDS_MAX; i++) {
+        turn();
+        ssize_t got = recv(fd, out_bytes + *out_count, BYTES_MAX - *out_count, MSG_DONTWAIT);
+        if (got == 0 || (got < 0 && errno == ECONNRESET))
+            return true;
+        if (got > 0)
+            *out_count += (size_t)got;
+    }
+    return false;
+}
+
+static void range_ref(struct stele_send_file *send)
+{
+    STELE_CONTAINER_OF(send, struct range, send)->refs++;
+}
+
+static void range_unref(struct stele_send_file *send)
+{
+    STELE_CONTAINER_OF(send, struct range, send)->refs--;
+}
+
+static uint8_t byte_at(size_t at)
+{
+    return (uint8_t)(at * 7 + at / 251);
+}
+
+static struct stele_file *make_file(void)
+{
+    char path[128];
+    struct stele_file *file = NULL;
+    static uint8_t bytes[FILE_BYTES];
+    for (size_t i = 0; i < FILE_BYTES; i++)
+        bytes[i] = byte_at(i);
+    (void)snprintf(path, sizeof(path), "%s/file", world.dir);
+    assert_ok(world.vfs->ops->open(world.vfs, path, STELE_OPEN_READ | STELE_OPEN_WRITE | STELE_OPEN_CREATE, &file));
+    assert_ok(stele_file_write(file, bytes, FILE_BYTES, 0));
+    return file;
+}
+
+/* What is sent: a head of 3 bytes, a range, a tail of 3 bytes. */
+static void send_range(struct end *end, struct range *range, int64_t pos, size_t bytes)
+{
+    struct stele_buf *head = stele_buf_new(&world.mem.mem, STELE_MEM_REQUEST, 3);
+    memcpy(head->bytes, "abc", 3);
+    struct stele_piece pieces[] = {
+        {.buf = head, .at = head->bytes, .bytes = 3},
+        {.file = &range->send, .pos = pos, .bytes = bytes},
+        {.buf = head, .at = head->bytes, .bytes = 3},
+    };
+    assert_ok(stele_tcp_net(world.tcp)->ops->send(end->conn, pieces, 3));
+    stele_buf_unref(head);
+}
+
+/* A range that lies wholly in its file arrives; one that the file no longer has ends its connection there, told as an
+ * error or, when its owner gave the connection up, told to nobody; one that was revoked is not even begun. Every
+ * reference comes back, and other connections go on. */
+static void test_ranges(void **state)
+{
+    static const struct {
+        int64_t file_bytes, pos;
+        size_t bytes, arrives; /* of the range */
+        bool is_revoked, is_given_up, is_whole;
+        enum stele_err why;
+    } rows[] = {
+        {FILE_BYTES, 0, FILE_BYTES, FILE_BYTES, false, false, true, STELE_OK},
+        {FILE_BYTES, 1000, 1, 1, false, true, true, STELE_OK},
+        {100000, 0, FILE_BYTES, 100000, false, false, false, STELE_IO},
+        {100000, 99999, 2, 1, false, true, false, STELE_OK},
+        {100000, 100000, 1, 0, false, false, false, STELE_IO},
+        {0, 5, 10, 0, false, false, false, STELE_IO},
+        {FILE_BYTES, 0, FILE_BYTES, 0, true, false, false, STELE_CANCELLED},
+        {FILE_BYTES, 0, 10, 0, true, true, false, STELE_OK},
+    };
+    static uint8_t got[BYTES_MAX];
+    int other = -1;
+    (void)state;
+    struct end *beside = dial_end(&other);
+    struct stele_file *file = make_file();
+    for (size_t i = 0; i < STELE_ARRAY_LEN(rows); i++) {
+        struct range range = {
+            .send = {.file = file, .is_revoked = rows[i].is_revoked, .ref = range_ref, .unref = range_unref}};
+        int fd = -1;
+        size_t count = 0;
+        struct end *end = dial_end(&fd);
+        assert_ok(world.vfs->ops->truncate(file, rows[i].file_bytes));
+        send_range(end, &range, rows[i].pos, rows[i].bytes);
+        if (rows[i].is_given_up)
+            stele_tcp_net(world.tcp)->ops->close(end->conn, true);
+        if (rows[i].is_whole && !rows[i].is_given_up) {
+            for (int round = 0; round < ROUNDS_MAX && count < rows[i].bytes + 6; round++) {
+                turn();
+                ssize_t part = recv(fd, got + count, BYTES_MAX - count, MSG_DONTWAIT);
+                count += part > 0 ? (size_t)part : 0;
+            }
+            assert_false(end->is_closed);
+            stele_tcp_net(world.tcp)->ops->close(end->conn, false);
+        } else {
+            assert_true(drain(fd, got, &count));
+            assert_int_equal(end->is_closed, !rows[i].is_given_up);
+            assert_int_equal(end->why, rows[i].why);
+        }
+        assert_int_equal(count, 3 + rows[i].arrives + (rows[i].is_whole ? 3 : 0));
+        assert_memory_equal(got, "abc", 3);
+        for (size_t k = 0; k < rows[i].arrives; k++)
+            assert_int_equal(got[3 + k], byte_at((size_t)rows[i].pos + k));
+        assert_int_equal(range.refs, 0);
+        close(fd);
+        assert_ok(world.vfs->ops->truncate(file, 0));
+        world.vfs->ops->close(file);
+        file = make_file();
+    }
+    assert_false(beside->is_closed);
+    close(other);
+    world.vfs->ops->close(file);
+}
+
+/* One net serves two sockets and knows by which a connection came; the one that may pass does so beyond the limit of
+ * all, and who is refused is closed without a word. */
+static void test_doors(void **state)
+{
+    uint8_t bytes[8];
+    size_t count = 0;
+    int fds[6];
+    (void)state;
+    stele_conn_limits_set_max(world.limits, 3);
+    for (int i = 0; i < 3; i++)
+        fds[i] = dial(i == 1);
+    for (int i = 0; i < ROUNDS_MAX && world.end_count < 3; i++)
+        turn();
+    assert_int_equal(world.end_count, 3);
+    assert_int_equal(world.ends[0].door + world.ends[1].door + world.ends[2].door, 1);
+    fds[3] = dial(0);
+    assert_true(drain(fds[3], bytes, &count));
+    assert_int_equal(count, 0);
+    assert_int_equal(world.refused[STELE_CONN_OVER_MAX], 1);
+    fds[4] = dial(1);
+    for (int i = 0; i < ROUNDS_MAX && world.end_count < 4; i++)
+        turn();
+    assert_int_equal(world.ends[3].door, 1);
+    for (int i = 0; i < 3; i++)
+        close(fds[i]);
+    for (int i = 0; i < ROUNDS_MAX && stele_tcp_count(world.tcp) > 1; i++)
+        turn();
+    fds[5] = dial(0); /* there is room again */
+    for (int i = 0; i < ROUNDS_MAX && world.end_count < 5; i++)
+        turn();
+    assert_int_equal(world.end_count, 5);
+    stele_tcp_unserve(world.tcp);
+    for (int i = 3; i < 6; i++)
+        close(fds[i]);
+}
+
+/* Every interface is that of both families where there are two; what cannot be bound is named with what to do. */
+static void test_bind(void **state)
+{
+    static const struct {
+        const char *address;
+        enum stele_err err;
+        const char *says;
+    } rows[] = {
+        {"nothing", STELE_INVALID_ARGUMENT, "nothing is no address: write HOST:PORT"},
+        {"::1:0", STELE_INVALID_ARGUMENT, "no address"},
+        {"127.0.0.1:99999", STELE_INVALID_ARGUMENT, "no address"},
+        {"203.0.113.1:0", STELE_UNREACHABLE, "cannot listen on 203.0.113.1:0"},
+        /* a label that is too long for any name: nobody is asked */
+        {"llllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllll:0", STELE_UNREACHABLE, "is not known"},
+    };
+    struct stele_error error;
+    char text[64];
+    int fd = -1, again = -1;
+    int32_t port = 0, other = 0;
+    (void)state;
+    for (size_t i = 0; i < STELE_ARRAY_LEN(rows); i++) {
+        assert_int_equal(stele_tcp_bind(rows[i].address, &fd, &port, &error), rows[i].err);
+        assert_non_null(strstr(error.text, rows[i].says));
+    }
+    assert_ok(stele_tcp_bind(":0", &fd, &port, &error));
+    assert_ok(stele_tcp_listen(fd));
+    (void)snprintf(text, sizeof(text), "127.0.0.1:%d", (int)port);
+    assert_int_equal(stele_tcp_bind(text, &again, &other, &error), STELE_UNREACHABLE);
+    assert_non_null(strstr(error.text, "in use"));
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int client = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(connect(client, (const struct sockaddr *)(const void *)&to, sizeof(to)), 0);
+    close(client);
+    close(fd);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_ranges, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_doors, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_bind, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
