@@ -97,11 +97,13 @@ void stele_consumer__out_of_range(struct stele_consumer *consumer, struct assign
     assigned->log_end = log_end;
 }
 
-/* What was fetched before is read, so that the reset comes behind it. */
-static bool is_due(const struct assigned *assigned)
+/* What was fetched before is read, so that the reset comes behind it; of a batch that is walked the end is still to be
+ * met, which moves the position, and its last record may be in use. */
+static bool is_due(const struct stele_consumer *consumer, const struct assigned *assigned)
 {
-    return assigned->is_assigned && assigned->needs_reset && !assigned->is_paused && assigned->err == STELE_OK &&
-           assigned->position >= assigned->fetched;
+    bool is_walked = consumer->is_walking && consumer->walked == assigned;
+    return assigned->is_assigned && !is_walked && assigned->needs_reset && !assigned->is_paused &&
+           assigned->err == STELE_OK && assigned->position >= assigned->fetched;
 }
 
 static void tell(struct stele_consumer *consumer, const struct assigned *assigned, int64_t old)
@@ -143,7 +145,7 @@ static void reset_done(struct stele_call *call, enum stele_err err, const struct
     struct assigned *assigned = consumer->resetting;
     int64_t offset = -1;
     consumer->resetting = NULL;
-    if (!is_due(assigned) || assigned->generation != assigned->asked_generation)
+    if (!is_due(consumer, assigned) || assigned->generation != assigned->asked_generation)
         return; /* it was assigned anew or paused meanwhile */
     if (err == STELE_OK) {
         const struct stele_list_offsets_response *listed = &answer->response->body.list_offsets;
@@ -196,7 +198,7 @@ void stele_consumer__drive_resets(struct stele_consumer *consumer, int64_t now_m
 {
     for (int32_t i = 0; i < consumer->partitions && consumer->resetting == NULL; i++) {
         struct assigned *assigned = consumer->assigned[i];
-        if (is_due(assigned) && now_ms >= assigned->backoff.at_ms)
+        if (is_due(consumer, assigned) && now_ms >= assigned->backoff.at_ms)
             ask(consumer, assigned);
     }
 }
@@ -205,7 +207,7 @@ int64_t stele_consumer__reset_deadline(const struct stele_consumer *consumer)
 {
     int64_t deadline = INT64_MAX;
     for (int32_t i = 0; i < consumer->partitions && consumer->resetting == NULL; i++) {
-        if (is_due(consumer->assigned[i]))
+        if (is_due(consumer, consumer->assigned[i]))
             deadline = stele_min_i64(deadline, consumer->assigned[i]->backoff.at_ms);
     }
     return deadline;
