@@ -38,13 +38,18 @@ import json, os, sys
 for test in json.load(sys.stdin)["tests"]:
     if os.path.basename(test["command"][0]) == test["name"]:
         print("\t".join(test["command"]))' >"$work/units" || return 1
-    export work
+    export work STELE_TEST_STRIDE=5
+    # Our allocator's users are looked after by the tests; valgrind's look at leaks also sees the children of one, which end in the middle. The
+    # other one needs registers as they were at a fault: a handler mends a page, and the read goes on.
     xargs -d '\n' -P "$jobs" -n 1 bash -c '
         IFS=$'"'\\t'"' read -r -a words <<<"$0"
-        name=$(basename "${words[0]}")
-        export STELE_TEST_STRIDE=5
-        timeout 900 valgrind -q --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite "${words[@]}" >"$work/$name" 2>&1 && exit 0
-        echo "$name:"; tail -n 30 "$work/$name"; exit 1' <"$work/units"
+        name=$(basename "${words[0]}") more=(--leak-check=full --errors-for-leak-kinds=definite)
+        [ "$name" != host_vfs_posix ] || more=(--leak-check=no)
+        case $name in *_vfs*) more+=(--vex-iropt-register-updates=allregs-at-mem-access) ;; esac
+        timeout 900 valgrind -q --error-exitcode=9 "${more[@]}" "${words[@]}" >"$work/$name" 2>&1 && exit 0
+        echo "$name: $?"; tail -n 30 "$work/$name"; echo "$name" >>"$work/bad"; exit 1' <"$work/units" && return 0
+    echo "failed under valgrind: $(paste -sd " " "$work/bad")"
+    return 1
 }
 
 wanted() { [ "$names" = "  " ] || [[ "$names" = *" $1 "* ]]; }
