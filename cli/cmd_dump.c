@@ -369,7 +369,7 @@ static void dump_file(struct dump *dump, const char *path)
     enum stele_err err = stele_vfs_read_whole(dump->vfs, &dump->mem, STELE_MEM_TOOL, path, INT32_MAX, &bytes, &count);
     if (err != STELE_OK) {
         fprintf(stderr, "stele dump: %s: %s\n", path, stele_err_text(err));
-        dump->status = STELE_CLI_FAILED;
+        dump->status = stele_cli_exit_of((int)err);
         return;
     }
     if (!dump->is_json)
@@ -445,7 +445,7 @@ static void verify_path(struct dump *dump, const char *path)
     stele_progress_wipe(&dump->progress);
     if (err != STELE_OK) {
         fprintf(stderr, "stele dump: %s: %s\n", path, stele_err_text(err));
-        dump->status = STELE_CLI_FAILED;
+        dump->status = stele_cli_exit_of((int)err);
         return;
     }
     if (report.damages > 0)

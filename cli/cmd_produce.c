@@ -58,7 +58,8 @@ static void delivered(void *arg, const struct stele_delivery *delivery)
         stele_progress_wipe(&produce->progress);
         if (produce->failed++ == 0)
             fprintf(stderr, "stele produce: line %llu: %s\n", (unsigned long long)delivery->tag, delivery->result.text);
-        produce->status = STELE_CLI_FAILED;
+        if (produce->status == STELE_CLI_DONE)
+            produce->status = stele_cli_exit_of(delivery->result.code);
         return;
     }
     produce->delivered++;
@@ -127,7 +128,7 @@ static bool send_line(struct produce *produce, const char *line, size_t bytes)
         if (!result.is_retriable) {
             stele_progress_wipe(&produce->progress);
             fprintf(stderr, "stele produce: line %llu: %s\n", (unsigned long long)produce->lines, result.text);
-            produce->status = STELE_CLI_FAILED;
+            produce->status = stele_cli_exit_of(result.code);
             return false;
         }
         poll_once(produce, 100);
@@ -231,7 +232,7 @@ static bool parse_separator(struct produce *produce, const char *text)
     if (*at == 0 && produce->separator_bytes > 0)
         return true;
     (void)stele_cli_fail(produce->cli, STELE_CLI_USAGE,
-                         "-K %s must be 1 to %d characters; escapes are \\t \\n \\r \\0 \\\\ \\xHH", text,
+                         "-K '%s' must be 1 to %d characters; escapes are \\t \\n \\r \\0 \\\\ \\xHH", text,
                          SEPARATOR_BYTES);
     return false;
 }

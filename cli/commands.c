@@ -44,7 +44,7 @@ const struct stele_cli_exit stele_cli_exits[] = {
     {STELE_CLI_DONE, "done"},
     {STELE_CLI_FAILED, "failed"},
     {STELE_CLI_USAGE, "wrong usage"},
-    {STELE_CLI_MISSING, "what the command names (a topic, a partition) is not there"},
+    {STELE_CLI_MISSING, "what the command names (a topic, a partition, a file to dump) is not there"},
     {STELE_CLI_EXISTS, "what it should make is there already"},
     {STELE_CLI_UNREACHABLE, "no node answered in time"},
     {0, NULL},

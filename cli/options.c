@@ -14,8 +14,11 @@ static struct stele_client *new_client(const struct stele_cli *cli, const char *
     struct stele_result result;
     const struct stele_setting settings[] = {{"client.id", "stele"}, {"request.timeout.ms", timeout_ms}, {NULL, NULL}};
     struct stele_client *client = stele_client_new(cli->bootstrap, settings, &result);
-    if (client == NULL)
+    if (client == NULL) {
         *out_status = stele_cli_report(cli, &result);
+        if (result.code == STELE_INVALID_ARGUMENT) /* -b or STELE_BOOTSTRAP is no list of addresses */
+            *out_status = STELE_CLI_USAGE;
+    }
     return client;
 }
 
@@ -84,6 +87,8 @@ bool stele_cli_number(const char *text, int64_t min, int64_t max, int64_t *out_n
 {
     char *end = NULL;
     errno = 0;
+    if (text[0] != '-' && (text[0] < '0' || text[0] > '9')) /* strtoll takes blanks and a plus */
+        return false;
     long long number = strtoll(text, &end, 10);
     if (errno != 0 || end == text || *end != 0 || number < min || number > max)
         return false;
@@ -217,7 +222,7 @@ bool stele_cli_time(const char *text, int64_t now_ms, int64_t *out_ms)
 bool stele_cli_place(const char *text, int64_t now_ms, struct stele_cli_place *out_place)
 {
     struct stele_cli_place place = {.is_there = true};
-    place.is_offset = stele_cli_number(text, 0, INT64_MAX, &place.value) && text[0] != '+' && text[0] != ' ';
+    place.is_offset = stele_cli_number(text, 0, INT64_MAX, &place.value);
     if (!place.is_offset && !stele_cli_time(text, now_ms, &place.value))
         return false;
     *out_place = place;

@@ -26,10 +26,6 @@ static int run(struct stele_cli *cli, int argc, char **argv)
             status = cli->command->run(cli, line);
     }
     free(line);
-    if (fflush(stdout) != 0 && status == STELE_CLI_DONE) {
-        perror("stele: standard output");
-        status = STELE_CLI_FAILED;
-    }
     return status;
 }
 
@@ -68,14 +64,14 @@ static int run_special(int argc, char **argv)
         stele_complete(argc - 2, argv + 2);
     else
         return -1;
-    return fflush(stdout) == 0 ? STELE_CLI_DONE : STELE_CLI_FAILED;
+    return STELE_CLI_DONE;
 }
 
-int main(int argc, char **argv)
+static int dispatch(int argc, char **argv)
 {
     const char *from_environment = getenv("STELE_BOOTSTRAP");
-    struct stele_cli cli = {.bootstrap = from_environment != NULL ? from_environment : "127.0.0.1:7835",
-                            .output = "table"};
+    bool is_set = from_environment != NULL && from_environment[0] != 0;
+    struct stele_cli cli = {.bootstrap = is_set ? from_environment : "127.0.0.1:7835", .output = "table"};
     int special = argc < 2 ? -1 : run_special(argc, argv), words = 0;
     if (special >= 0)
         return special;
@@ -90,4 +86,14 @@ int main(int argc, char **argv)
     if (cli.command == NULL)
         return refuse(argc - first, argv + first, words);
     return run(&cli, argc - first - words, argv + first + words);
+}
+
+int main(int argc, char **argv)
+{
+    int status = dispatch(argc, argv);
+    if ((fflush(stdout) != 0 || ferror(stdout)) && status == STELE_CLI_DONE) {
+        perror("stele: standard output");
+        status = STELE_CLI_FAILED;
+    }
+    return status;
 }

@@ -364,8 +364,8 @@ static void stop_walking(struct stele_consumer *consumer, const struct assigned 
 struct stele_result stele_consumer_assign(struct stele_consumer *consumer, int32_t partition, int64_t offset)
 {
     if (partition < 0 || partition >= consumer->partitions)
-        return stele_client__failure(STELE_INVALID_ARGUMENT, "topic '%.200s' has partitions 0 to %d, not %d",
-                                     consumer->topic, consumer->partitions - 1, partition);
+        return stele_client__failure(STELE_NOT_FOUND, "topic '%.200s' has partitions 0 to %d, not %d", consumer->topic,
+                                     consumer->partitions - 1, partition);
     if (offset < 0)
         return stele_client__failure(STELE_INVALID_ARGUMENT, "%lld is no offset; stele_offset_at gives one",
                                      (long long)offset);

@@ -255,8 +255,8 @@ struct stele_result stele_producer_send(struct stele_producer *producer, const s
 {
     int32_t partition = choose_partition(producer, message);
     if (partition >= producer->partitions)
-        return stele_client__failure(STELE_INVALID_ARGUMENT, "topic '%.200s' has partitions 0 to %d, not %d",
-                                     producer->topic, producer->partitions - 1, partition);
+        return stele_client__failure(STELE_NOT_FOUND, "topic '%.200s' has partitions 0 to %d, not %d", producer->topic,
+                                     producer->partitions - 1, partition);
     if (message->key_bytes > RECORD_BYTES_MAX || message->value_bytes > RECORD_BYTES_MAX ||
         message->header_count > HEADERS_MAX)
         return stele_client__failure(STELE_TOO_LARGE,

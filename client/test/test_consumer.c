@@ -297,8 +297,8 @@ static void test_partitions(void **state)
     struct stele_client *client = peer_client(peer, NULL);
     struct stele_consumer *consumer = new_consumer(client, NULL);
     assert_int_equal(stele_consumer_partitions(consumer), 3);
-    assert_int_equal(stele_consumer_assign(consumer, 3, 0).code, STELE_INVALID_ARGUMENT);
-    assert_int_equal(stele_consumer_assign(consumer, -1, 0).code, STELE_INVALID_ARGUMENT);
+    assert_int_equal(stele_consumer_assign(consumer, 3, 0).code, STELE_NOT_FOUND);
+    assert_int_equal(stele_consumer_assign(consumer, -1, 0).code, STELE_NOT_FOUND);
     assert_int_equal(stele_consumer_assign(consumer, 0, -1).code, STELE_INVALID_ARGUMENT);
     for (int32_t p = 0; p < 3; p++)
         assert_int_equal(stele_consumer_assign(consumer, p, 0).code, 0);

@@ -291,7 +291,7 @@ static void test_partitions(void **state)
         assert_int_equal(stele_producer_send(producer, &message, i).code, 0);
     message.partition = 4;
     struct stele_result result = stele_producer_send(producer, &message, 5);
-    assert_int_equal(result.code, STELE_INVALID_ARGUMENT);
+    assert_int_equal(result.code, STELE_NOT_FOUND);
     assert_non_null(strstr(result.text, "partitions 0 to 3"));
     assert_int_equal(stele_producer_flush(producer, -1).code, 0);
     for (int i = 0; i < 5; i++)

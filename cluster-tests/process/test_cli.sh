@@ -166,6 +166,10 @@ gives 0 "" "$stele" node slowlog
 json 'any(r["kind"] == "verified" and r["damages"] == 0 for r in (d if isinstance(d, list) else [d]))' "$stele" dump --verify "$work/data/empty-0"
 gives 2 "FILE|DIR... is missing" "$stele" dump
 
+gives 3 "there is no such thing" "$stele" dump --verify "$work/nowhere"
+gives 3 "there is no such thing" "$stele" dump "$work/nowhere/00000000000000000000.log"
+gives 1 "want a file named by its offset" "$stele" dump "$work/numbers"
+
 # completion, help, wrong lines
 "$stele" --complete topic describe o | grep -qx $'orders\ttopic' || die "completion of a topic"
 "$stele" --complete log explain orders/ | grep -qx $'orders/3\tpartition' || die "completion of a partition"
@@ -186,7 +190,24 @@ gives 2 "TOPIC is missing" "$stele" consume
 gives 2 "commands:" "$stele" topic
 gives 2 "usage: stele COMMAND" "$stele"
 gives 2 "the nearest is --output" "$stele" topic list --otput json
+gives 2 "want a number from" "$stele" topic create x -p ' 3'
+gives 2 "want a number from" "$stele" topic create x -p +3
 gives 5 "steled" "$stele" -b 127.0.0.1:1 topic list
+gives 2 "names no node" "$stele" -b nonsense topic list
+gives 2 "names no node" env STELE_BOOTSTRAP=127.0.0.1 "$stele" topic list
+status=0
+STELE_BOOTSTRAP='' "$stele" topic list >/dev/null 2>"$work/errors" || status=$? # as if it were not set: the usual port
+[ "$status" != 2 ] || die "an empty STELE_BOOTSTRAP is refused"
+gives 3 "has partitions 0 to 0, not 7" bash -c "echo x | '$stele' produce empty -p 7"
+gives 3 "has partitions 0 to 0, not 7" "$stele" consume empty -p 7 --to end
+# what could not be printed
+for words in --help --version --manual "topic create --help" topic "topic list" "topic list -o json" "consume empty --to end" "dump --verify $work/data/empty-0"; do
+    status=0
+    # shellcheck disable=SC2086
+    "$stele" $words >/dev/full 2>"$work/errors" || status=$?
+    [ "$words" != topic ] || { [ "$status" = 2 ] || die "stele topic gave $status"; continue; }
+    [ "$status" = 1 ] && grep -q "standard output: No space" "$work/errors" || { cat "$work/errors"; die "$words on a full disk gave $status"; }
+done
 [ "$("$stele" --version)" = "stele $("$bin/steled" --version | cut -d' ' -f2)" ] || die "--version"
 
 # gone
