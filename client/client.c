@@ -82,6 +82,19 @@ void stele_client__link_init(struct stele_client *client, struct stele_link *lin
     link->next_address = next_address;
 }
 
+/* Who comes back may find a node that was started anew. */
+static void produces_changed(struct stele_link *link, enum stele_err err)
+{
+    struct stele_client *client = STELE_CONTAINER_OF(link->group, struct stele_client, group);
+    if (err == STELE_OK)
+        return;
+    for (struct stele_list *at = client->producers.next; at != &client->producers; at = at->next) {
+        struct stele_client_part *part = STELE_CONTAINER_OF(at, struct stele_client_part, link);
+        if (part->cut_off != NULL)
+            part->cut_off(part);
+    }
+}
+
 enum stele_err stele_client__call(struct stele_client *client, enum stele_purpose purpose, struct stele_call *call,
                                   struct stele_request *request, struct stele_buf *records)
 {
@@ -203,6 +216,7 @@ enum stele_err stele_client__new(struct stele_client_driver *driver, const char 
     stele_list_init(&client->consumers);
     for (int i = 0; i < STELE_PURPOSE_COUNT; i++)
         stele_client__link_init(client, &client->links[i]);
+    client->links[STELE_FOR_PRODUCE].changed = produces_changed;
     client->bootstrap = stele_mem_string(mem, STELE_MEM_CLIENT, bootstrap);
     client->settings = stele_client__settings_new(mem);
     enum stele_err err = client->bootstrap == NULL || client->settings == NULL

@@ -43,6 +43,7 @@ struct stele_client_part {
     struct stele_link *connection; /* its own; NULL: none */
     void (*tick)(struct stele_client_part *part, int64_t now_ms);
     int64_t (*deadline)(const struct stele_client_part *part);
+    void (*cut_off)(struct stele_client_part *part); /* the connection for produces is gone; NULL: it does not care */
 };
 
 /** The monotonic ms when the client has something to do by itself; INT64_MAX: never. 0 when something waits to be

@@ -147,6 +147,14 @@ static enum stele_err topic_changed(struct stele_refresh *refresh, const struct 
     return STELE_OK;
 }
 
+/* A node that starts forgets the producers whose last records were deleted (producer_send.c, invariant 6). */
+static void cut_off(struct stele_client_part *part)
+{
+    struct stele_producer *producer = STELE_CONTAINER_OF(part, struct stele_producer, part);
+    for (int32_t i = 0; i < producer->queue_count; i++)
+        producer->queues[i]->has_footing = false;
+}
+
 static enum stele_err set_up(struct stele_producer *producer)
 {
     struct stele_env *env = producer->client->env;
@@ -169,7 +177,8 @@ struct stele_producer *stele_producer_new(struct stele_client *client, const cha
         producer->client = client;
         producer->delivered = delivered;
         producer->arg = arg;
-        producer->part = (struct stele_client_part){.tick = stele_producer__tick, .deadline = stele_producer__deadline};
+        producer->part = (struct stele_client_part){
+            .tick = stele_producer__tick, .deadline = stele_producer__deadline, .cut_off = cut_off};
         stele_list_init(&producer->part.link);
         producer->topic = stele_mem_string(client->env->mem, STELE_MEM_CLIENT, topic);
         err = producer->topic == NULL ? STELE_NO_MEMORY

@@ -42,7 +42,7 @@ struct part_queue {
     int32_t sealed_count, calling_count, acked_count, unstamped_count;
     struct identity identity;
     int32_t next_sequence;
-    bool has_footing;    /* a batch was acknowledged since the last failure */
+    bool has_footing;    /* a batch was acknowledged since the last failure, by this connection */
     int64_t acked_ms;    /* when the last one was */
     bool is_broken;      /* the next sequence is not the one that the log waits for: a new epoch is needed */
     bool needs_identity; /* the log refuses this one: a new producer id is needed */

@@ -14,7 +14,8 @@
  *  4. A batch is out of its queue before its records are told of: the callback may send.
  *  5. A doubtful batch keeps its producer id, epoch and sequence.
  *  6. Several batches of a queue are under way only while the log is known to have the producer's state: without it a
- *     log takes any sequence, so that a batch could overtake one that was refused. */
+ *     log takes any sequence, so that a batch could overtake one that was refused. It is known by an answer of the
+ *     connection of now: a node that is started anew forgets whom it holds no record of. */
 #include "client/producer_internal.h"
 
 #include "base/check.h"

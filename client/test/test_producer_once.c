@@ -157,6 +157,32 @@ static void test_topic_made_anew(void **state)
     stele_client_free(client);
 }
 
+/* A node that was started anew while nothing was under way, and does not know the producer any more: the first batch is
+ * refused for a moment, and none behind it may overtake it. */
+static void test_forgotten_while_idle(void **state)
+{
+    struct producer_world *world = *state;
+    struct peer *peer = &world->peer;
+    const struct stele_setting settings[] = {ONCE, {"batch.size", "0"}, {"linger.ms", "0"}, {NULL, NULL}};
+    struct stele_client *client = peer_client(peer, NULL);
+    struct stele_producer *producer = world_producer(world, client, settings);
+    world_send(client, producer, 0, 0, 3);
+    assert_int_equal(stele_producer_flush(producer, -1).code, 0);
+    peer_forget_producers(peer, 0, true);
+    peer_drop(peer);
+    for (int n = 0; n < 100; n++)
+        (void)stele_client_poll(client, 10);
+    peer->produce_errs[0] = STELE_NOT_ENOUGH_REPLICAS;
+    peer->produce_err_count = 1;
+    world_send(client, producer, 0, 3, 20);
+    assert_int_equal(stele_producer_flush(producer, -1).code, 0);
+    assert_int_equal(world->told.failed, 0);
+    assert_int_equal(peer->produce_err_count, 0);
+    peer_check_once(peer, 20);
+    stele_producer_free(producer);
+    stele_client_free(client);
+}
+
 /* Five batches of a partition may be under way, or as many as the connection; but one before the first answer, since a
  * log that knows nothing of a producer takes any sequence; and one without idempotence. */
 static void test_window(void **state)
@@ -509,6 +535,7 @@ int main(void)
 #define WORLD_TEST(test) cmocka_unit_test_setup_teardown(test, producer_world_set_up, producer_world_tear_down)
         WORLD_TEST(test_random_faults),
         WORLD_TEST(test_topic_made_anew),
+        WORLD_TEST(test_forgotten_while_idle),
         WORLD_TEST(test_window),
         WORLD_TEST(test_unknown_fate),
         WORLD_TEST(test_lost_end),
