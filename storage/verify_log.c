@@ -153,7 +153,7 @@ static void check_order(struct stele_verifying *v, const struct reading *reading
     if (reading->next_base >= 0 && last >= reading->next_base)
         stele_verify__found(v, STELE_FINDING_DAMAGE, reading->path, scanned->pos,
                             "offset %lld is beyond the first one of the next file", (long long)last);
-    if (!v->is_compacted && header->record_count != header->last_offset_delta + 1)
+    if (!v->is_compacted && header->record_count != (int64_t)header->last_offset_delta + 1)
         stele_verify__found(v, STELE_FINDING_DAMAGE, reading->path, scanned->pos,
                             "%d records for the offsets %lld to %lld", header->record_count,
                             (long long)header->base_offset, (long long)last);
