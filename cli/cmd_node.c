@@ -8,6 +8,33 @@ struct node {
     int64_t slow_max;
 };
 
+/* What a command takes of the answer, and how it is shown. */
+struct telling {
+    void (*add)(struct stele_document *document, const struct stele_node_description *node);
+    void (*view)(const struct stele_cli *cli, const cJSON *root);
+};
+
+static int ask(const struct stele_cli *cli, bool with_metrics, int32_t slow_max, const struct telling *telling)
+{
+    struct stele_node_description *node = NULL;
+    struct stele_document document;
+    int status = STELE_CLI_DONE;
+    struct stele_client *client = stele_cli_client(cli, &status);
+    if (client == NULL)
+        return status;
+    struct stele_result result = stele_node_describe(client, with_metrics, slow_max, &node);
+    status = stele_cli_report(cli, &result);
+    stele_document_init(&document);
+    if (status == STELE_CLI_DONE)
+        telling->add(&document, node);
+    stele_node_description_free(node);
+    stele_client_free(client);
+    if (status == STELE_CLI_DONE && !stele_document_print(&document, cli, &status))
+        telling->view(cli, document.root);
+    stele_document_deinit(&document);
+    return status;
+}
+
 static void add_node(struct stele_document *document, const struct stele_node_description *node)
 {
     cJSON *root = document->root;
@@ -78,23 +105,7 @@ static void view_node(const struct stele_cli *cli, const cJSON *root)
 static int run_status(const struct stele_cli *cli, void *line)
 {
     const struct node *options = line;
-    struct stele_node_description *node = NULL;
-    struct stele_document document;
-    int status = STELE_CLI_DONE;
-    struct stele_client *client = stele_cli_client(cli, &status);
-    if (client == NULL)
-        return status;
-    struct stele_result result = stele_node_describe(client, options->metrics, 0, &node);
-    status = stele_cli_report(cli, &result);
-    stele_document_init(&document);
-    if (status == STELE_CLI_DONE)
-        add_node(&document, node);
-    stele_node_description_free(node);
-    stele_client_free(client);
-    if (status == STELE_CLI_DONE && !stele_document_print(&document, cli, &status))
-        view_node(cli, document.root);
-    stele_document_deinit(&document);
-    return status;
+    return ask(cli, options->metrics, 0, &(struct telling){add_node, view_node});
 }
 
 static const struct stele_cli_option status_options[] = {
@@ -153,27 +164,22 @@ static const struct stele_view_column slow_columns[] = {{"time", "TIME", STELE_V
                                                         {"peer", "FROM", STELE_VIEW_TEXT},
                                                         {NULL, NULL, STELE_VIEW_TEXT}};
 
+static void add_slowlog(struct stele_document *document, const struct stele_node_description *node)
+{
+    cJSON *list = stele_document_list(document, document->root, "requests");
+    for (size_t i = 0; i < node->slow_count; i++)
+        add_slow(document, list, node->slow[i]);
+}
+
+static void view_slowlog(const struct stele_cli *cli, const cJSON *root)
+{
+    stele_view_table(stdout, cJSON_GetObjectItemCaseSensitive(root, "requests"), slow_columns, cli->is_exact);
+}
+
 static int run_slowlog(const struct stele_cli *cli, void *line)
 {
     const struct node *options = line;
-    struct stele_node_description *node = NULL;
-    struct stele_document document;
-    int status = STELE_CLI_DONE;
-    struct stele_client *client = stele_cli_client(cli, &status);
-    if (client == NULL)
-        return status;
-    struct stele_result result = stele_node_describe(client, false, (int32_t)options->slow_max, &node);
-    status = stele_cli_report(cli, &result);
-    stele_document_init(&document);
-    cJSON *list = stele_document_list(&document, document.root, "requests");
-    for (size_t i = 0; status == STELE_CLI_DONE && i < node->slow_count; i++)
-        add_slow(&document, list, node->slow[i]);
-    stele_node_description_free(node);
-    stele_client_free(client);
-    if (status == STELE_CLI_DONE && !stele_document_print(&document, cli, &status))
-        stele_view_table(stdout, list, slow_columns, cli->is_exact);
-    stele_document_deinit(&document);
-    return status;
+    return ask(cli, false, (int32_t)options->slow_max, &(struct telling){add_slowlog, view_slowlog});
 }
 
 static const struct node slowlog_initial = {.slow_max = 20};

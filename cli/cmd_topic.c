@@ -61,6 +61,12 @@ static int run_create(const struct stele_cli *cli, void *line)
     return status;
 }
 
+#define CONFIG_OPTION                                                                                                  \
+    {                                                                                                                  \
+        .name = "--config", .alias = "-c", .value = "NAME=VALUE", .kind = STELE_CLI_LIST,                              \
+        .at = offsetof(struct change, settings), .help = "a setting of the topic; docs/settings.md lists them"         \
+    }
+
 static const struct stele_cli_option create_options[] = {
     {.name = "-p",
      .alias = "--partitions",
@@ -70,12 +76,7 @@ static const struct stele_cli_option create_options[] = {
      .min = 1,
      .max = PARTITIONS_MAX,
      .help = "how many (num.partitions of the cluster)"},
-    {.name = "--config",
-     .alias = "-c",
-     .value = "NAME=VALUE",
-     .kind = STELE_CLI_LIST,
-     .at = offsetof(struct change, settings),
-     .help = "a setting of the topic; docs/settings.md lists them"},
+    CONFIG_OPTION,
     {.name = "--if-missing",
      .kind = STELE_CLI_FLAG,
      .at = offsetof(struct change, if_missing),
@@ -137,12 +138,7 @@ static const struct stele_cli_option alter_options[] = {
      .min = 1,
      .max = PARTITIONS_MAX,
      .help = "add partitions until there are so many; keys go elsewhere from then on, and there is no way back"},
-    {.name = "--config",
-     .alias = "-c",
-     .value = "NAME=VALUE",
-     .kind = STELE_CLI_LIST,
-     .at = offsetof(struct change, settings),
-     .help = "a setting of the topic; docs/settings.md lists them"},
+    CONFIG_OPTION,
     {.name = "--unset",
      .value = "NAME",
      .kind = STELE_CLI_LIST,

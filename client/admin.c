@@ -78,6 +78,7 @@ int32_t stele_client__timeout_ms(const struct stele_client *client)
 
 struct topic_wanted {
     const char *name;
+    bool may_make;
     struct stele_uuid topic_id;
     int32_t partitions;
 };
@@ -101,40 +102,35 @@ static void take_topic(struct stele_waited *waited, const struct stele_response 
         waited->err = STELE_LEADER_NOT_AVAILABLE;
 }
 
-static enum stele_err ask_topic(struct stele_client *client, struct topic_wanted *wanted, bool may_make,
-                                struct stele_error *error)
+static enum stele_err find_topic(struct stele_client *client, struct topic_wanted *wanted,
+                                 struct stele_uuid *out_topic_id, int32_t *out_partitions, struct stele_error *error)
 {
     struct stele_waited waited = {.take = take_topic, .error = error, .arg = wanted};
     struct stele_request request = {
         .header.api = STELE_API_METADATA,
-        .body.metadata = {.topics = &wanted->name, .topic_count = 1, .allow_auto_topic_creation = may_make}};
-    return stele_client__wait_for(client, &waited, &request);
+        .body.metadata = {.topics = &wanted->name, .topic_count = 1, .allow_auto_topic_creation = wanted->may_make}};
+    enum stele_err err = stele_client__wait_for(client, &waited, &request);
+    if (err == STELE_OK) {
+        *out_topic_id = wanted->topic_id;
+        *out_partitions = wanted->partitions;
+    }
+    return err;
 }
 
 enum stele_err stele_client__topic(struct stele_client *client, const char *topic, struct stele_uuid *out_topic_id,
                                    int32_t *out_partitions, struct stele_error *error)
 {
     struct topic_wanted wanted = {.name = topic};
-    enum stele_err err = ask_topic(client, &wanted, false, error);
-    if (err == STELE_OK) {
-        *out_topic_id = wanted.topic_id;
-        *out_partitions = wanted.partitions;
-    }
-    return err;
+    return find_topic(client, &wanted, out_topic_id, out_partitions, error);
 }
 
 enum stele_err stele_client__topic_to_use(struct stele_client *client, const char *topic,
                                           struct stele_uuid *out_topic_id, int32_t *out_partitions,
                                           struct stele_error *error)
 {
-    struct topic_wanted wanted = {.name = topic};
-    bool may_make = stele_settings_bool(client->settings, "allow.auto.create.topics");
-    enum stele_err err = ask_topic(client, &wanted, may_make, error);
-    if (err == STELE_OK) {
-        *out_topic_id = wanted.topic_id;
-        *out_partitions = wanted.partitions;
-    }
-    return err;
+    struct topic_wanted wanted = {.name = topic,
+                                  .may_make = stele_settings_bool(client->settings, "allow.auto.create.topics")};
+    return find_topic(client, &wanted, out_topic_id, out_partitions, error);
 }
 
 enum stele_err stele_client__partition(struct stele_client *client, const char *topic, int32_t partition,
