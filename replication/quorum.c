@@ -222,7 +222,7 @@ static void role_timer(struct stele_quorum *quorum, struct stele_quorum_update *
         stele_quorum__round_over(quorum, update);
         return;
     case STELE_QUORUM_RESIGNED:
-        if (stele_quorum_is_voter(quorum)) {
+        if (stele_quorum__may_campaign(quorum)) {
             stele_quorum__prospective(quorum);
         } else {
             stele_quorum__unattached(quorum, update, quorum->election.epoch + 1);
@@ -241,7 +241,7 @@ static bool has_role_timer(const struct stele_quorum *quorum)
     if (quorum->role == STELE_QUORUM_LEADER || quorum->is_stopping || quorum->fetch.is_installing || is_last_epoch) {
         return false;
     }
-    return stele_quorum_is_voter(quorum) || quorum->role == STELE_QUORUM_RESIGNED;
+    return stele_quorum__may_campaign(quorum) || quorum->role == STELE_QUORUM_RESIGNED;
 }
 
 static void timers(struct stele_quorum *quorum, struct stele_quorum_update *update)
@@ -359,7 +359,7 @@ static void start_role(struct stele_quorum *quorum, struct stele_quorum_update *
          * see that (KAFKA-10527). */
         STELE_REACHED(quorum, STELE_QUORUM_REACHED_RESIGNED_AT_START);
         stele_quorum__resign(quorum, update);
-    } else if (is_voter && stele_replica_key_equal(&election->voted, &quorum->self)) {
+    } else if (stele_quorum__may_campaign(quorum) && stele_replica_key_equal(&election->voted, &quorum->self)) {
         STELE_REACHED(quorum, STELE_QUORUM_REACHED_CANDIDATE_AT_START);
         stele_quorum__candidate(quorum, election->epoch);
     } else if (election->leader_id != STELE_NO_NODE) {
@@ -417,7 +417,7 @@ void stele_quorum_check(const struct stele_quorum *quorum)
     STELE_ASSERT(quorum->synced_offset <= quorum->appended_offset);
     STELE_ASSERT(quorum->high_watermark <= quorum->appended_offset);
     STELE_ASSERT(quorum->last_epoch <= quorum->election.epoch);
-    STELE_ASSERT(!has_votes || stele_quorum_is_voter(quorum));
+    STELE_ASSERT(!has_votes || stele_quorum__may_campaign(quorum));
     STELE_ASSERT(quorum->role != STELE_QUORUM_UNATTACHED || quorum->election.leader_id == STELE_NO_NODE);
     STELE_ASSERT((quorum->role == STELE_QUORUM_LEADER || quorum->role == STELE_QUORUM_RESIGNED) == is_own);
     STELE_ASSERT(quorum->role != STELE_QUORUM_FOLLOWER || quorum->election.leader_id != STELE_NO_NODE);

@@ -42,6 +42,8 @@ enum stele_quorum_point {
     STELE_QUORUM_REACHED_CHANGE_TIMED_OUT,
     STELE_QUORUM_REACHED_CHANGE_LOST,
     STELE_QUORUM_REACHED_CHANGE_TOO_EARLY,
+    STELE_QUORUM_REACHED_CHANGE_OUT_OF_TOUCH,
+    STELE_QUORUM_REACHED_CAMPAIGN_OF_REMOVED,
     STELE_QUORUM_REACHED_READMITTED,
     STELE_QUORUM_REACHED_NEWER_EPOCH_FETCHED,
     STELE_QUORUM_POINTS
@@ -85,6 +87,8 @@ void stele_quorum__fetch_request(struct stele_quorum *quorum, struct stele_quoru
 void stele_quorum__progress_reset(struct stele_quorum *quorum);
 /** The voters changed from `before`: what is known of each goes to its new place. */
 void stele_quorum__progress_move(struct stele_quorum *quorum, const struct stele_voters *before);
+/** Of a voter or an observer; NULL: neither. */
+struct stele_quorum_progress *stele_quorum__progress(struct stele_quorum *quorum, const struct stele_replica_key *key);
 struct stele_quorum_progress *stele_quorum__observer(struct stele_quorum *quorum, const struct stele_replica_key *key);
 void stele_quorum__commit(struct stele_quorum *quorum, struct stele_quorum_update *update);
 /** When the leader has to resign for want of contact; INT64_MAX: never. */
@@ -107,6 +111,9 @@ void stele_quorum__replaced(struct stele_quorum *quorum, struct stele_quorum_upd
                             const struct stele_quorum_event *event);
 
 /* quorum_voters.c */
+/** A voter; or one that the last record removes, as long as that is not known to be committed: without its log and vote
+ * the others may be no majority of the old set (Ongaro's thesis, 4.2.2). */
+bool stele_quorum__may_campaign(const struct stele_quorum *quorum);
 void stele_quorum__history_push(struct stele_quorum *quorum, const struct stele_voters_at *entry);
 void stele_quorum__history_truncate(struct stele_quorum *quorum, int64_t end_offset);
 void stele_quorum__change(struct stele_quorum *quorum, struct stele_quorum_update *update,

@@ -18,7 +18,7 @@ void stele_quorum__progress_reset(struct stele_quorum *quorum)
     }
 }
 
-static struct stele_quorum_progress *find_progress(struct stele_quorum *quorum, const struct stele_replica_key *key)
+struct stele_quorum_progress *stele_quorum__progress(struct stele_quorum *quorum, const struct stele_replica_key *key)
 {
     const struct stele_voters *voters = stele_quorum_voters(quorum);
     int32_t at = stele_voters_find_node(voters, key->node_id);
@@ -241,13 +241,19 @@ void stele_quorum__fetch_request(struct stele_quorum *quorum, struct stele_quoru
         answer->u.fetch.high_watermark = -1;
         validate(quorum, event, answer);
     }
+    /* Who names no disk reads only. */
+    bool is_replica = !stele_uuid_is_zero(&request->from.directory_id) && request->from.node_id != quorum->self.node_id;
+    if (answer->err == STELE_UNKNOWN_LEADER_EPOCH && is_replica && quorum->role == STELE_QUORUM_LEADER) {
+        /* An observer that learned of a newer epoch whose candidate is gone for good could never follow again: it
+         * calls no election, and its epoch cannot go back. So this epoch ends. */
+        STELE_REACHED(quorum, STELE_QUORUM_REACHED_NEWER_EPOCH_FETCHED);
+        stele_quorum__unattached(quorum, update, request->epoch);
+    }
     if (answer->err != STELE_OK) {
         return;
     }
-    /* Who names no disk reads only. */
-    bool is_replica = !stele_uuid_is_zero(&request->from.directory_id) && request->from.node_id != quorum->self.node_id;
     if (is_replica && !event->u.request.view.is_parked) {
-        struct stele_quorum_progress *progress = find_progress(quorum, &request->from);
+        struct stele_quorum_progress *progress = stele_quorum__progress(quorum, &request->from);
         if (progress == NULL) {
             progress = add_observer(quorum, &request->from);
         }

@@ -100,7 +100,11 @@ void stele_quorum__follow(struct stele_quorum *quorum, struct stele_quorum_updat
 static void round_begin(struct stele_quorum *quorum)
 {
     int32_t self = stele_voters_find_node(stele_quorum_voters(quorum), quorum->self.node_id);
-    quorum->granted_mask = UINT32_C(1) << self;
+    bool is_voter = stele_quorum_is_voter(quorum);
+    if (!is_voter) {
+        STELE_REACHED(quorum, STELE_QUORUM_REACHED_CAMPAIGN_OF_REMOVED);
+    }
+    quorum->granted_mask = is_voter ? UINT32_C(1) << self : 0;
     quorum->refused_mask = 0;
     quorum->round_generation = ++quorum->generation;
     quorum->is_round_unsent = true;
@@ -110,7 +114,7 @@ static void round_begin(struct stele_quorum *quorum)
 
 void stele_quorum__prospective(struct stele_quorum *quorum)
 {
-    STELE_ASSERT(stele_quorum_is_voter(quorum));
+    STELE_ASSERT(stele_quorum__may_campaign(quorum));
     STELE_ASSERT(quorum->role != STELE_QUORUM_LEADER);
     if (quorum->role == STELE_QUORUM_RESIGNED) {
         enter_epoch(quorum, quorum->election.epoch + 1, STELE_NO_NODE);
@@ -127,7 +131,7 @@ void stele_quorum__prospective(struct stele_quorum *quorum)
 
 void stele_quorum__candidate(struct stele_quorum *quorum, int32_t epoch)
 {
-    STELE_ASSERT(stele_quorum_is_voter(quorum));
+    STELE_ASSERT(stele_quorum__may_campaign(quorum));
     if (epoch > quorum->election.epoch) {
         enter_epoch(quorum, epoch, STELE_NO_NODE);
         quorum->election.voted = quorum->self;

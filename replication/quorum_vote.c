@@ -189,7 +189,7 @@ void stele_quorum__end_request(struct stele_quorum *quorum, struct stele_quorum_
     STELE_REACHED(quorum, STELE_QUORUM_REACHED_END_FOLLOWED);
     quorum->has_leader_resigned = true;
     quorum->has_heard_leader = false;
-    if (quorum->role == STELE_QUORUM_FOLLOWER && stele_quorum_is_voter(quorum)) {
+    if (quorum->role == STELE_QUORUM_FOLLOWER && stele_quorum__may_campaign(quorum)) {
         quorum->role_deadline_ms =
             stele_min_i64(quorum->role_deadline_ms, quorum->now_ms + succession_ms(quorum, &request->u.successors));
     }

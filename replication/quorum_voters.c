@@ -2,7 +2,8 @@
  *
  * 1. The history is never empty; its offsets rise strictly; its last entry is in force.
  * 2. A leader changes the set only after it committed a record of its own epoch, and when the last change is committed:
- *    else two majorities without a common member could be in force at once. */
+ *    else two majorities without a common member could be in force at once.
+ * 3. A set is only taken when a majority of it is in touch: else its record could never be committed, nor undone. */
 #include "replication/quorum_internal.h"
 
 bool stele_voters_has(const struct stele_voters *voters, const struct stele_replica_key *key)
@@ -51,10 +52,20 @@ bool stele_quorum_is_voter(const struct stele_quorum *quorum)
     return stele_voters_has(stele_quorum_voters(quorum), &quorum->self);
 }
 
+bool stele_quorum__may_campaign(const struct stele_quorum *quorum)
+{
+    if (stele_quorum_is_voter(quorum)) {
+        return true;
+    }
+    const struct stele_voters_at *last = &quorum->history[quorum->history_count - 1];
+    return quorum->history_count > 1 && last->offset >= quorum->high_watermark &&
+           stele_voters_has(&quorum->history[quorum->history_count - 2].voters, &quorum->self);
+}
+
 /* Who becomes a voter starts to wait now; the old timer may be long over. */
 static void rearm(struct stele_quorum *quorum, bool was_voter)
 {
-    if (!was_voter && stele_quorum_is_voter(quorum) && quorum->role != STELE_QUORUM_LEADER) {
+    if (!was_voter && stele_quorum__may_campaign(quorum) && quorum->role != STELE_QUORUM_LEADER) {
         quorum->role_deadline_ms = quorum->role == STELE_QUORUM_FOLLOWER
                                        ? quorum->now_ms + quorum->settings.fetch_timeout_ms
                                        : stele_quorum__election_deadline(quorum);
@@ -63,7 +74,7 @@ static void rearm(struct stele_quorum *quorum, bool was_voter)
 
 void stele_quorum__history_push(struct stele_quorum *quorum, const struct stele_voters_at *entry)
 {
-    bool was_voter = quorum->history_count > 0 && stele_quorum_is_voter(quorum);
+    bool was_voter = quorum->history_count > 0 && stele_quorum__may_campaign(quorum);
     STELE_ASSERT(quorum->history_count == 0 || entry->offset > quorum->history[quorum->history_count - 1].offset);
     if (quorum->history_count == STELE_VOTERS_HISTORY_MAX) {
         for (int32_t i = 1; i < STELE_VOTERS_HISTORY_MAX; i++) {
@@ -77,7 +88,7 @@ void stele_quorum__history_push(struct stele_quorum *quorum, const struct stele_
 
 void stele_quorum__history_truncate(struct stele_quorum *quorum, int64_t end_offset)
 {
-    bool was_voter = stele_quorum_is_voter(quorum);
+    bool was_voter = stele_quorum__may_campaign(quorum);
     int32_t count = quorum->history_count;
     while (count > 1 && quorum->history[count - 1].offset >= end_offset) {
         count--;
@@ -145,24 +156,34 @@ static enum stele_err check_change(struct stele_quorum *quorum, enum stele_quoru
     return STELE_INVALID_REQUEST;
 }
 
-static void append_without(struct stele_quorum *quorum, struct stele_quorum_update *update, int32_t node_id)
+static void voters_remove(struct stele_voters *voters, int32_t node_id)
 {
-    const struct stele_voters *voters = stele_quorum_voters(quorum);
-    update->has_voters = true;
-    update->voters.count = 0;
+    int32_t kept = 0;
     for (int32_t i = 0; i < voters->count; i++) {
         if (voters->keys[i].node_id != node_id) {
-            update->voters.keys[update->voters.count++] = voters->keys[i];
+            voters->keys[kept++] = voters->keys[i];
         }
     }
+    voters->count = kept;
 }
 
-static void append_with(struct stele_quorum *quorum, struct stele_quorum_update *update,
-                        const struct stele_replica_key *key)
+static bool is_in_touch(struct stele_quorum *quorum, const struct stele_replica_key *key)
 {
-    update->has_voters = true;
-    update->voters = *stele_quorum_voters(quorum);
-    update->voters.keys[update->voters.count++] = *key;
+    if (stele_replica_key_equal(key, &quorum->self)) {
+        return true;
+    }
+    const struct stele_quorum_progress *progress = stele_quorum__progress(quorum, key);
+    return progress != NULL && progress->synced_offset >= 0 &&
+           quorum->now_ms - progress->contact_ms <= quorum->settings.fetch_timeout_ms;
+}
+
+static bool has_majority_in_touch(struct stele_quorum *quorum, const struct stele_voters *voters)
+{
+    int32_t count = 0;
+    for (int32_t i = 0; i < voters->count; i++) {
+        count += is_in_touch(quorum, &voters->keys[i]) ? 1 : 0;
+    }
+    return count >= voters->count / 2 + 1;
 }
 
 void stele_quorum__change(struct stele_quorum *quorum, struct stele_quorum_update *update,
@@ -174,22 +195,29 @@ void stele_quorum__change(struct stele_quorum *quorum, struct stele_quorum_updat
     if (err == STELE_OK) {
         err = check_change(quorum, kind, key);
     }
+    struct stele_voters voters = *stele_quorum_voters(quorum);
+    if (err == STELE_OK && kind == STELE_QUORUM_ADD_VOTER) {
+        voters.keys[voters.count++] = *key;
+    } else if (err == STELE_OK) {
+        voters_remove(&voters, key->node_id);
+    }
+    if (err == STELE_OK && !has_majority_in_touch(quorum, &voters)) {
+        STELE_REACHED(quorum, STELE_QUORUM_REACHED_CHANGE_OUT_OF_TOUCH);
+        err = STELE_REQUEST_TIMED_OUT;
+    }
     update->change_err = err;
     update->has_change_refused = err != STELE_OK;
     if (err != STELE_OK) {
         return;
     }
+    update->has_voters = true;
+    update->voters = voters;
     quorum->change.is_pending = true;
     quorum->change.is_answered = false;
     quorum->change.offset = -1;
     quorum->change.deadline_ms = quorum->now_ms + quorum->settings.request_timeout_ms;
     quorum->change.has_next = kind == STELE_QUORUM_READMIT_VOTER;
     quorum->change.next = *key;
-    if (kind == STELE_QUORUM_ADD_VOTER) {
-        append_with(quorum, update, key);
-    } else {
-        append_without(quorum, update, key->node_id);
-    }
 }
 
 void stele_quorum__change_appended(struct stele_quorum *quorum, int64_t offset)
@@ -217,7 +245,9 @@ void stele_quorum__change_committed(struct stele_quorum *quorum, struct stele_qu
         STELE_REACHED(quorum, STELE_QUORUM_REACHED_READMITTED);
         quorum->change.has_next = false;
         quorum->change.offset = -1;
-        append_with(quorum, update, &quorum->change.next);
+        update->has_voters = true;
+        update->voters = *stele_quorum_voters(quorum);
+        update->voters.keys[update->voters.count++] = quorum->change.next;
         return;
     }
     if (is_committed) {
