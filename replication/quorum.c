@@ -400,8 +400,11 @@ void stele_quorum_start(struct stele_quorum *quorum, const struct stele_quorum_s
         quorum->election.epoch = start->last_epoch;
     }
     struct stele_voters_at nobody = {.offset = -2};
-    stele_quorum__history_push(quorum, start->history_count > 0 ? &start->history[0] : &nobody);
-    for (int32_t i = 1; i < start->history_count; i++) {
+    /* Below a set that came with the log there may be none; the log may yet be cut off before it. */
+    if (start->history_count == 0 || start->history[0].offset >= 0) {
+        stele_quorum__history_push(quorum, &nobody);
+    }
+    for (int32_t i = 0; i < start->history_count; i++) {
         stele_quorum__history_push(quorum, &start->history[i]);
     }
     start_role(quorum, out_update);

@@ -16,7 +16,8 @@ bool stele_quorum__may_fetch(const struct stele_quorum *quorum)
     return is_role && is_log_steady && is_log_synced && !quorum->is_stopping && !quorum->fetch.is_in_flight;
 }
 
-/* Some voter or listed peer that is not this node; NO_NODE: there is none. */
+/* Some voter or listed peer, other than this node and the leader that fails; one that resigned may lead again by now.
+ * NO_NODE: there is none. */
 static int32_t draw_peer(struct stele_quorum *quorum)
 {
     struct stele_node_set set = quorum->peers;
@@ -26,6 +27,9 @@ static int32_t draw_peer(struct stele_quorum *quorum)
         (void)!stele_node_set_add(&set, voters->keys[i].node_id);
     }
     stele_node_set_remove(&set, quorum->self.node_id);
+    if (set.count > 1 && !quorum->has_leader_resigned) {
+        stele_node_set_remove(&set, quorum->election.leader_id);
+    }
     if (set.count == 0) {
         return STELE_NO_NODE;
     }
@@ -104,7 +108,7 @@ static bool is_served(struct stele_quorum *quorum, struct stele_quorum_update *u
     }
     quorum->fetch.is_in_flight = false;
     bool is_adopted = stele_quorum__adopt(quorum, update, answer->epoch, answer->leader_id);
-    bool is_leader = quorum->role != STELE_QUORUM_UNATTACHED && answer->from == quorum->election.leader_id &&
+    bool is_leader = quorum->election.leader_id != STELE_NO_NODE && answer->from == quorum->election.leader_id &&
                      answer->epoch == quorum->election.epoch;
     if (is_leader && answer->err == STELE_OK) {
         return true;

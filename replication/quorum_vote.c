@@ -100,8 +100,8 @@ void stele_quorum__vote_answer(struct stele_quorum *quorum, struct stele_quorum_
     if (stele_quorum__adopt(quorum, update, answer->epoch, answer->leader_id)) {
         return;
     }
-    if (answer->epoch == quorum->election.epoch && answer->from == quorum->election.leader_id &&
-        answer->leader_id == answer->from) {
+    if (answer->epoch == quorum->election.epoch && quorum->election.leader_id != STELE_NO_NODE &&
+        answer->from == quorum->election.leader_id && answer->leader_id == answer->from) {
         /* The leader itself refuses. */
         stele_quorum__follow(quorum, update, answer->from, answer->epoch);
         return;

@@ -377,15 +377,22 @@ static void apply(struct world *world, struct world_node *node)
     }
 }
 
+/* A timer that is set for an earlier time stays: one too many does no harm. */
 static void set_timer(struct world *world, struct world_node *node)
 {
     int64_t deadline_ms = node->pending.deadline_ms;
+    if (deadline_ms == INT64_MAX) {
+        return;
+    }
+    int64_t at_us = (deadline_ms * 1000 * 1000 + node->rate_permille - 1) / node->rate_permille;
+    at_us = stele_max_i64(at_us, world->now_us + 1);
+    if (at_us >= node->timer_us) {
+        return;
+    }
     struct world_event event = {.kind = WORLD_TIMER, .node = node->id, .life = node->life, .message = -1};
     event.value = (int64_t)++node->timer_sequence;
-    if (deadline_ms != INT64_MAX) {
-        int64_t at_us = (deadline_ms * 1000 * 1000 + node->rate_permille - 1) / node->rate_permille;
-        world_schedule(world, &event, stele_max_i64(at_us - world->now_us, 1));
-    }
+    node->timer_us = at_us;
+    world_schedule(world, &event, at_us - world->now_us);
 }
 
 static bool crashes_here(struct world *world, struct world_node *node)
@@ -556,7 +563,11 @@ static bool translate(struct world *world, struct world_node *node, struct world
         return true;
     case WORLD_TIMER:
         out->kind = STELE_QUORUM_TIMER;
-        return (uint64_t)event->value == node->timer_sequence;
+        if ((uint64_t)event->value != node->timer_sequence) {
+            return false;
+        }
+        node->timer_us = INT64_MAX;
+        return true;
     case WORLD_SYNCED:
         if (node->sync_end < 0) {
             return false;
@@ -750,6 +761,7 @@ void world_start(struct world *world, int32_t at)
     node->is_alive = true;
     node->has_new_voters = true;
     node->is_busy = false;
+    node->timer_us = INT64_MAX;
     node->life++;
     node->queue_head = node->queue_count = node->report_count = 0;
     for (int32_t i = 0; i < WORLD_PARKED; i++) {

@@ -123,6 +123,7 @@ struct world_node {
     struct world_event reports[WORLD_RECORDS + 4];
     int32_t report_count;
     uint64_t timer_sequence;
+    int64_t timer_us; /* the timer that is set; INT64_MAX: none */
     struct world_parked parked[WORLD_PARKED];
 
     /* the ghost's notes */
@@ -164,6 +165,7 @@ struct world {
     /* the ghost */
     struct world_entry committed[WORLD_LOG];
     uint64_t committed_hash[WORLD_LOG + 1]; /* of all below */
+    int32_t committed_in[WORLD_LOG];        /* the epoch in which it was */
     int64_t committed_end, committed_records;
     int32_t leaders[WORLD_EPOCHS]; /* node of each epoch, -1 */
     struct stele_uuid leader_directories[WORLD_EPOCHS];

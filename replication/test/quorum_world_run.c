@@ -332,6 +332,13 @@ static bool check_liveness(void)
     int64_t goal = world.committed_end + 10, limit_us = world.now_us + 60000000;
     faults_stop();
     while (!is_well(goal)) {
+        /* Told to stop just before the faults ended. */
+        for (int32_t i = 0; i < world.node_count; i++) {
+            if (world.nodes[i].is_alive && world.nodes[i].quorum.is_stopping) {
+                world_crash(&world, i);
+                world_start(&world, i);
+            }
+        }
         if (world.now_us >= limit_us) {
             world_break(&world, "KL1", "no way back to work in 60 s: committed %lld, goal %lld, leader %d",
                         (long long)world.committed_end, (long long)goal, world_leader(&world));
