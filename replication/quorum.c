@@ -233,12 +233,13 @@ static void role_timer(struct stele_quorum *quorum, struct stele_quorum_update *
     }
 }
 
-/* The role's timer is of no concern to an observer, unless it led; nor to a node that stops or whose log is being
- * replaced. */
+/* The role's timer is of no concern to an observer, unless it led; nor to a node that stops or whose log is about to be
+ * changed. */
 static bool has_role_timer(const struct stele_quorum *quorum)
 {
     bool is_last_epoch = quorum->election.epoch == INT32_MAX;
-    if (quorum->role == STELE_QUORUM_LEADER || quorum->is_stopping || quorum->fetch.is_installing || is_last_epoch) {
+    bool is_log_changing = quorum->fetch.is_installing || quorum->fetch.awaited_end >= 0;
+    if (quorum->role == STELE_QUORUM_LEADER || quorum->is_stopping || is_log_changing || is_last_epoch) {
         return false;
     }
     return stele_quorum__may_campaign(quorum) || quorum->role == STELE_QUORUM_RESIGNED;

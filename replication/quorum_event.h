@@ -116,7 +116,8 @@ enum stele_quorum_event_kind {
 enum stele_quorum_change_kind {
     STELE_QUORUM_ADD_VOTER,
     STELE_QUORUM_REMOVE_VOTER,
-    STELE_QUORUM_READMIT_VOTER /* a node that is a voter with another disk: removed, then added with this one */
+    STELE_QUORUM_READMIT_VOTER /* a node that is a voter with another disk: removed, then added with this one, in two
+                                  changes; an unknown outcome may leave it removed, to be added */
 };
 
 /** What the owner's log says of a fetch that came: the leader looks at it. */

@@ -48,6 +48,8 @@ static void leave_role(struct stele_quorum *quorum, struct stele_quorum_update *
 {
     if (quorum->role == STELE_QUORUM_LEADER) {
         update->is_leadership_lost = STELE_GUARD(27);
+        /* A change of the same step comes too late to be appended. */
+        update->has_voters = false;
         stele_quorum__change_drop(quorum, update);
     }
 }

@@ -392,7 +392,8 @@ static void set_timer(struct world *world, struct world_node *node)
     struct world_event event = {.kind = WORLD_TIMER, .node = node->id, .life = node->life, .message = -1};
     event.value = (int64_t)++node->timer_sequence;
     node->timer_us = at_us;
-    world_schedule(world, &event, at_us - world->now_us);
+    world_schedule(world, &event,
+                   at_us - world->now_us + (int64_t)draw(world, (uint64_t)world->faults.late_max_us + 1));
 }
 
 static bool crashes_here(struct world *world, struct world_node *node)
@@ -908,7 +909,6 @@ void world_init(struct world *world, uint64_t seed, int32_t voters, int32_t obse
     }
     world->payload = 0;
     world->directory = 0;
-    world->no_removal_until_us = 0;
     world->committed_hash[0] = 0;
     world->committed_end = world->committed_records = 0;
     memset(world->unique, 0, sizeof(world->unique));

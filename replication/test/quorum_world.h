@@ -136,7 +136,7 @@ struct world_faults {
     int32_t crash, partition, close, wipe, stop, resign, change; /* chance in 1000 each tick; 0: off */
     int32_t loss, duplicate, unusable;                           /* chance in 1000 for each message */
     int32_t crash_inside;                                        /* chance in 10000 at each border inside an update */
-    int32_t delay_max_us, sync_max_us, persist_max_us;
+    int32_t delay_max_us, sync_max_us, persist_max_us, late_max_us; /* late: timers */
     int32_t drift_permille;
     bool has_snapshots;
 };
@@ -160,7 +160,6 @@ struct world {
     int32_t set_count;
     uint32_t payload;
     uint64_t directory;
-    int64_t no_removal_until_us;
 
     /* the ghost */
     struct world_entry committed[WORLD_LOG];

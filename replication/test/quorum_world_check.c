@@ -73,6 +73,18 @@ static bool is_same_election(const struct stele_election_state *a, const struct 
            stele_uuid_equal(&a->voted.directory_id, &b->voted.directory_id);
 }
 
+/* K3: one vote an epoch, whatever crashed between. */
+static void note_vote(struct world *world, struct world_node *node, int32_t epoch,
+                      const struct stele_replica_key *candidate)
+{
+    struct stele_replica_key *vote = &node->votes[epoch];
+    if (vote->node_id != STELE_NO_NODE && !stele_replica_key_equal(vote, candidate)) {
+        world_break(world, "K3", "node %d votes for %d and for %d in epoch %d", node->id, vote->node_id,
+                    candidate->node_id, epoch);
+    }
+    *vote = *candidate;
+}
+
 /* K2: nothing leaves a node that its disk does not know. */
 void world_check_send(struct world *world, struct world_node *node)
 {
@@ -85,11 +97,11 @@ void world_check_send(struct world *world, struct world_node *node)
                     node->quorum.election.epoch, disk.epoch);
     }
     if (node->quorum.role == STELE_QUORUM_CANDIDATE && node->quorum.election.epoch < WORLD_EPOCHS) {
-        node->votes[node->quorum.election.epoch] = world_key(world, node->id);
+        struct stele_replica_key self = world_key(world, node->id);
+        note_vote(world, node, node->quorum.election.epoch, &self);
     }
 }
 
-/* K3: one vote an epoch, whatever crashed between. */
 void world_check_answer(struct world *world, struct world_node *node, const struct stele_quorum_request *request,
                         const struct stele_quorum_answer *answer)
 {
@@ -97,12 +109,7 @@ void world_check_answer(struct world *world, struct world_node *node, const stru
         request->u.vote.is_pre_vote || request->epoch >= WORLD_EPOCHS) {
         return;
     }
-    struct stele_replica_key *vote = &node->votes[request->epoch];
-    if (vote->node_id != STELE_NO_NODE && !stele_replica_key_equal(vote, &request->from)) {
-        world_break(world, "K3", "node %d votes for %d and for %d in epoch %d", node->id, vote->node_id,
-                    request->from.node_id, request->epoch);
-    }
-    *vote = request->from;
+    note_vote(world, node, request->epoch, &request->from);
 }
 
 static int32_t members_without(const struct stele_voters *a, const struct stele_voters *b)

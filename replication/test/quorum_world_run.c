@@ -57,13 +57,14 @@ static void draw_faults(void)
     *faults = (struct world_faults){.delay_max_us = coin(1, 4) ? 50000 : 2000,
                                     .sync_max_us = coin(1, 4) ? 200000 : 5000,
                                     .persist_max_us = coin(1, 4) ? 100000 : 5000};
+    faults->late_max_us = coin(1, 2) ? 300000 : 0;
     faults->crash = coin(1, 2) ? pick(5, 60) : 0;
     faults->partition = coin(1, 2) ? pick(5, 80) : 0;
     faults->close = coin(1, 2) ? pick(5, 100) : 0;
     faults->wipe = coin(1, 2) ? pick(1, 20) : 0;
     faults->stop = coin(1, 2) ? pick(2, 20) : 0;
     faults->resign = coin(1, 2) ? pick(2, 20) : 0;
-    faults->change = coin(1, 2) ? pick(20, 200) : 0;
+    faults->change = coin(1, 2) ? pick(50, 500) : 0;
     faults->loss = coin(1, 2) ? pick(1, 50) : 0;
     faults->duplicate = coin(1, 2) ? pick(1, 50) : 0;
     faults->unusable = coin(1, 2) ? pick(1, 50) : 0;
@@ -82,12 +83,16 @@ static void draw_faults(void)
     }
 }
 
-/* Every set of voters that a log may name keeps a majority of disks, when `without` is gone. */
+/* Every set of voters that a log may name keeps a majority of disks, when `without` is gone, and none is open: whoever
+ * is lost for good in the middle of a change can leave a cluster that needs its operator, as Raft is. */
 static bool is_majority_left(int32_t without)
 {
     for (int32_t n = 0; n < world.node_count; n++) {
         struct stele_voters_at history[STELE_VOTERS_HISTORY_MAX];
         int32_t count = world_history(&world, &world.nodes[n], history);
+        if (count > 0 && history[count - 1].offset >= world.committed_end) {
+            return false;
+        }
         for (int32_t h = count > 2 ? count - 2 : 0; h < count; h++) {
             const struct stele_voters *voters = &history[h].voters;
             int32_t left = 0;
@@ -135,8 +140,6 @@ static void wipe_one(void)
     world_crash(&world, node);
     world_wipe(&world, node);
     restart_later(node, pick(1, 4000) * INT64_C(1000));
-    /* A set with one disk less may lose no other voter before its leader misses that disk. */
-    world.no_removal_until_us = world.now_us + 8000000;
 }
 
 static void partition_some(void)
@@ -169,17 +172,31 @@ static void close_one(void)
     world_schedule(&world, &event, 100);
 }
 
+/* A voter's disk is gone, and it is not yet readmitted. */
+static bool is_voter_wiped(const struct stele_voters *voters)
+{
+    for (int32_t i = 0; i < voters->count; i++) {
+        struct stele_replica_key key = world_key(&world, voters->keys[i].node_id);
+        if (!stele_replica_key_equal(&key, &voters->keys[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void change_some(int32_t leader)
 {
     int32_t node = coin(1, 4) ? leader : pick(0, world.node_count - 1);
     struct stele_replica_key key = world_key(&world, node);
     const struct stele_voters *voters = stele_quorum_voters(&world.nodes[leader].quorum);
     int32_t at = stele_voters_find_node(voters, node);
-    if (at < 0) {
-        world_change(&world, leader, STELE_QUORUM_ADD_VOTER, &key);
-    } else if (!stele_replica_key_equal(&voters->keys[at], &key)) {
+    if (at >= 0 && !stele_replica_key_equal(&voters->keys[at], &key)) {
         world_change(&world, leader, STELE_QUORUM_READMIT_VOTER, &key);
-    } else if (voters->count > 2 && world.now_us >= world.no_removal_until_us && coin(1, 2)) {
+    } else if (is_voter_wiped(voters)) {
+        return;
+    } else if (at < 0) {
+        world_change(&world, leader, STELE_QUORUM_ADD_VOTER, &key);
+    } else if (voters->count > 2 && coin(1, 2)) {
         world_change(&world, leader, STELE_QUORUM_REMOVE_VOTER, &key);
     }
 }

@@ -92,10 +92,10 @@ static void grant(struct fixture *fixture, int32_t from)
     step(fixture, &event);
 }
 
-/* Node 0 leads epoch 1 of three voters, its log (5 records of epoch 0) and the leader change synced. */
-static void lead(struct fixture *fixture)
+/* Node 0 leads epoch 1 of so many voters, its log (5 records of epoch 0) and the leader change synced. */
+static void lead_of(struct fixture *fixture, int32_t voters)
 {
-    struct stele_quorum_start start = start_of(3);
+    struct stele_quorum_start start = start_of(voters);
     start.end_offset = 5;
     begin(fixture, &start);
     fixture->now_ms = fixture->update.deadline_ms > 10000 ? 10000 : fixture->quorum.role_deadline_ms;
@@ -104,7 +104,7 @@ static void lead(struct fixture *fixture)
     grant(fixture, 1);
     assert_int_equal(fixture->quorum.role, STELE_QUORUM_CANDIDATE);
     assert_true(fixture->update.has_persist);
-    grant(fixture, 2);
+    grant(fixture, voters - 1);
     assert_int_equal(fixture->quorum.role, STELE_QUORUM_LEADER);
     assert_int_equal(fixture->update.log, STELE_QUORUM_LOG_LEAD);
     assert_true(fixture->update.has_voters);
@@ -116,6 +116,11 @@ static void lead(struct fixture *fixture)
     event.u.appended.voters = (struct stele_voters_at){.offset = 6, .voters = *stele_quorum_voters(&fixture->quorum)};
     step(fixture, &event);
     synced(fixture, 7);
+}
+
+static void lead(struct fixture *fixture)
+{
+    lead_of(fixture, 3);
 }
 
 /* A fetch that the leader's log agrees with. */
@@ -172,80 +177,77 @@ static void test_start(void **state)
     }
 }
 
+static const struct {
+    const char *name;
+    enum stele_quorum_message kind;
+    int32_t from, epoch;
+    int32_t last_epoch;
+    int64_t offset;
+    bool is_other_cluster, is_other_disk, is_stopping;
+    enum stele_err err;
+    int32_t want_epoch;
+} refusals[] = {
+    {"vote of another cluster", STELE_QUORUM_VOTE, 1, 9, 2, 50, true, false, false, STELE_INCONSISTENT_CLUSTER_ID, 3},
+    {"vote while stopping", STELE_QUORUM_VOTE, 1, 9, 2, 50, false, false, true, STELE_BROKER_NOT_AVAILABLE, 3},
+    {"vote with a negative epoch", STELE_QUORUM_VOTE, 1, -1, 0, 50, false, false, false, STELE_INVALID_REQUEST, 3},
+    {"vote of the last epoch", STELE_QUORUM_VOTE, 1, INT32_MAX, 0, 5, false, false, false, STELE_INVALID_REQUEST, 3},
+    {"vote with a negative end", STELE_QUORUM_VOTE, 1, 9, 2, -1, false, false, false, STELE_INVALID_REQUEST, 3},
+    {"vote with a log as new as it", STELE_QUORUM_VOTE, 1, 9, 9, 5, false, false, false, STELE_INVALID_REQUEST, 3},
+    {"vote of itself", STELE_QUORUM_VOTE, 0, 9, 2, 50, false, false, false, STELE_INVALID_REQUEST, 3},
+    {"vote of an old epoch", STELE_QUORUM_VOTE, 1, 2, 1, 50, false, false, false, STELE_FENCED_LEADER_EPOCH, 3},
+    {"vote for another disk", STELE_QUORUM_VOTE, 2, 9, 2, 50, false, true, false, STELE_INVALID_VOTER_KEY, 9},
+    {"vote", STELE_QUORUM_VOTE, 2, 9, 2, 50, false, false, false, STELE_OK, 9},
+    {"begin of an old epoch", STELE_QUORUM_BEGIN, 2, 2, 0, 0, false, false, false, STELE_FENCED_LEADER_EPOCH, 3},
+    {"begin of a second leader", STELE_QUORUM_BEGIN, 2, 3, 0, 0, false, false, false, STELE_INVALID_REQUEST, 3},
+    {"begin of itself", STELE_QUORUM_BEGIN, 0, 4, 0, 0, false, false, false, STELE_INVALID_REQUEST, 3},
+    {"begin for another disk", STELE_QUORUM_BEGIN, 2, 4, 0, 0, false, true, false, STELE_INVALID_VOTER_KEY, 4},
+    {"begin", STELE_QUORUM_BEGIN, 2, 4, 0, 0, false, false, false, STELE_OK, 4},
+    {"end of an old epoch", STELE_QUORUM_END, 1, 2, 0, 0, false, false, false, STELE_FENCED_LEADER_EPOCH, 3},
+    {"end of another leader", STELE_QUORUM_END, 2, 3, 0, 0, false, false, false, STELE_INVALID_REQUEST, 3},
+    {"end", STELE_QUORUM_END, 1, 3, 0, 0, false, false, false, STELE_OK, 3},
+    {"fetch of another cluster", STELE_QUORUM_FETCH, 1, 3, 0, 0, true, false, false, STELE_INCONSISTENT_CLUSTER_ID, 3},
+    {"fetch with a negative offset", STELE_QUORUM_FETCH, 1, 3, 0, -1, false, false, false, STELE_INVALID_REQUEST, 3},
+    {"fetch with a negative epoch", STELE_QUORUM_FETCH, 1, 3, -1, 0, false, false, false, STELE_INVALID_REQUEST, 3},
+    {"fetch from the future", STELE_QUORUM_FETCH, 1, 3, 4, 9, false, false, false, STELE_INVALID_REQUEST, 3},
+    {"fetch of an old epoch", STELE_QUORUM_FETCH, 1, 2, 1, 9, false, false, false, STELE_FENCED_LEADER_EPOCH, 3},
+    {"fetch of a new epoch", STELE_QUORUM_FETCH, 1, 4, 1, 9, false, false, false, STELE_UNKNOWN_LEADER_EPOCH, 3},
+    {"fetch", STELE_QUORUM_FETCH, 2, 3, 1, 9, false, false, false, STELE_NOT_LEADER_OR_FOLLOWER, 3},
+    {"snapshot", STELE_QUORUM_FETCH_SNAPSHOT, 2, 3, 1, 9, false, false, false, STELE_NOT_LEADER_OR_FOLLOWER, 3},
+};
+
 /* What a follower of node 1 in epoch 3 says to requests that are wrong in one thing. */
 static void test_refusals(void **state)
 {
     (void)state;
-    static const struct {
-        const char *name;
-        enum stele_quorum_message kind;
-        int32_t from, epoch;
-        int32_t last_epoch;
-        int64_t offset;
-        bool is_other_cluster, is_other_disk, is_stopping;
-        enum stele_err err;
-        int32_t want_epoch;
-    } cases[] = {
-        {"vote of another cluster", STELE_QUORUM_VOTE, 1, 9, 2, 50, true, false, false, STELE_INCONSISTENT_CLUSTER_ID,
-         3},
-        {"vote while stopping", STELE_QUORUM_VOTE, 1, 9, 2, 50, false, false, true, STELE_BROKER_NOT_AVAILABLE, 3},
-        {"vote with a negative epoch", STELE_QUORUM_VOTE, 1, -1, 0, 50, false, false, false, STELE_INVALID_REQUEST, 3},
-        {"vote of the last epoch", STELE_QUORUM_VOTE, 1, INT32_MAX, 0, 5, false, false, false, STELE_INVALID_REQUEST,
-         3},
-        {"vote with a negative end", STELE_QUORUM_VOTE, 1, 9, 2, -1, false, false, false, STELE_INVALID_REQUEST, 3},
-        {"vote with a log as new as it", STELE_QUORUM_VOTE, 1, 9, 9, 5, false, false, false, STELE_INVALID_REQUEST, 3},
-        {"vote of itself", STELE_QUORUM_VOTE, 0, 9, 2, 50, false, false, false, STELE_INVALID_REQUEST, 3},
-        {"vote of an old epoch", STELE_QUORUM_VOTE, 1, 2, 1, 50, false, false, false, STELE_FENCED_LEADER_EPOCH, 3},
-        {"vote for another disk", STELE_QUORUM_VOTE, 2, 9, 2, 50, false, true, false, STELE_INVALID_VOTER_KEY, 9},
-        {"vote", STELE_QUORUM_VOTE, 2, 9, 2, 50, false, false, false, STELE_OK, 9},
-        {"begin of an old epoch", STELE_QUORUM_BEGIN, 2, 2, 0, 0, false, false, false, STELE_FENCED_LEADER_EPOCH, 3},
-        {"begin of a second leader", STELE_QUORUM_BEGIN, 2, 3, 0, 0, false, false, false, STELE_INVALID_REQUEST, 3},
-        {"begin of itself", STELE_QUORUM_BEGIN, 0, 4, 0, 0, false, false, false, STELE_INVALID_REQUEST, 3},
-        {"begin for another disk", STELE_QUORUM_BEGIN, 2, 4, 0, 0, false, true, false, STELE_INVALID_VOTER_KEY, 4},
-        {"begin", STELE_QUORUM_BEGIN, 2, 4, 0, 0, false, false, false, STELE_OK, 4},
-        {"end of an old epoch", STELE_QUORUM_END, 1, 2, 0, 0, false, false, false, STELE_FENCED_LEADER_EPOCH, 3},
-        {"end of another leader", STELE_QUORUM_END, 2, 3, 0, 0, false, false, false, STELE_INVALID_REQUEST, 3},
-        {"end", STELE_QUORUM_END, 1, 3, 0, 0, false, false, false, STELE_OK, 3},
-        {"fetch of another cluster", STELE_QUORUM_FETCH, 1, 3, 0, 0, true, false, false, STELE_INCONSISTENT_CLUSTER_ID,
-         3},
-        {"fetch with a negative offset", STELE_QUORUM_FETCH, 1, 3, 0, -1, false, false, false, STELE_INVALID_REQUEST,
-         3},
-        {"fetch with a negative epoch", STELE_QUORUM_FETCH, 1, 3, -1, 0, false, false, false, STELE_INVALID_REQUEST, 3},
-        {"fetch from the future", STELE_QUORUM_FETCH, 1, 3, 4, 9, false, false, false, STELE_INVALID_REQUEST, 3},
-        {"fetch of an old epoch", STELE_QUORUM_FETCH, 1, 2, 1, 9, false, false, false, STELE_FENCED_LEADER_EPOCH, 3},
-        {"fetch of a new epoch", STELE_QUORUM_FETCH, 1, 4, 1, 9, false, false, false, STELE_UNKNOWN_LEADER_EPOCH, 3},
-        {"fetch", STELE_QUORUM_FETCH, 2, 3, 1, 9, false, false, false, STELE_NOT_LEADER_OR_FOLLOWER, 3},
-        {"snapshot", STELE_QUORUM_FETCH_SNAPSHOT, 2, 3, 1, 9, false, false, false, STELE_NOT_LEADER_OR_FOLLOWER, 3},
-    };
-    for (size_t i = 0; i < STELE_ARRAY_LEN(cases); i++) {
+    for (size_t i = 0; i < STELE_ARRAY_LEN(refusals); i++) {
         static struct fixture fixture;
         struct stele_quorum_start start = start_of(3);
         start.has_election = true;
         start.election = (struct stele_election_state){.epoch = 3, .leader_id = 1, .voted = {.node_id = STELE_NO_NODE}};
         begin(&fixture, &start);
-        if (cases[i].is_stopping) {
+        if (refusals[i].is_stopping) {
             step_kind(&fixture, STELE_QUORUM_STOP);
         }
-        struct stele_quorum_event event = request_of(cases[i].kind, cases[i].from, cases[i].epoch);
+        struct stele_quorum_event event = request_of(refusals[i].kind, refusals[i].from, refusals[i].epoch);
         struct stele_quorum_request *request = &event.u.request.request;
-        if (cases[i].kind == STELE_QUORUM_VOTE) {
-            request->u.vote.last_epoch = cases[i].last_epoch;
-            request->u.vote.end_offset = cases[i].offset;
-        } else if (cases[i].kind == STELE_QUORUM_FETCH) {
-            request->u.fetch.offset = cases[i].offset;
-            request->u.fetch.last_epoch = cases[i].last_epoch;
+        if (refusals[i].kind == STELE_QUORUM_VOTE) {
+            request->u.vote.last_epoch = refusals[i].last_epoch;
+            request->u.vote.end_offset = refusals[i].offset;
+        } else if (refusals[i].kind == STELE_QUORUM_FETCH) {
+            request->u.fetch.offset = refusals[i].offset;
+            request->u.fetch.last_epoch = refusals[i].last_epoch;
         }
-        if (cases[i].is_other_cluster) {
+        if (refusals[i].is_other_cluster) {
             request->cluster_id.bytes[3] = 1;
         }
-        if (cases[i].is_other_disk) {
+        if (refusals[i].is_other_disk) {
             request->to.directory_id.bytes[3] = 1;
         }
         step(&fixture, &event);
-        if (!fixture.update.has_answer || fixture.update.answer.err != cases[i].err ||
-            fixture.quorum.election.epoch != cases[i].want_epoch || fixture.update.answer.generation != 5 ||
-            fixture.update.answer.epoch != cases[i].want_epoch) {
-            fail_msg("%s: error %d, epoch %d", cases[i].name, (int)fixture.update.answer.err,
+        if (!fixture.update.has_answer || fixture.update.answer.err != refusals[i].err ||
+            fixture.quorum.election.epoch != refusals[i].want_epoch || fixture.update.answer.generation != 5 ||
+            fixture.update.answer.epoch != refusals[i].want_epoch) {
+            fail_msg("%s: error %d, epoch %d", refusals[i].name, (int)fixture.update.answer.err,
                      fixture.quorum.election.epoch);
         }
         assert_int_equal(fixture.update.has_persist, fixture.quorum.election.epoch != 3);
@@ -487,6 +489,26 @@ static void test_change_times_out(void **state)
     assert_int_equal(fixture.update.send_count, 2);
     assert_int_equal(fixture.update.sends[0].kind, STELE_QUORUM_END);
     assert_int_equal(fixture.update.sends[0].u.successors.keys[0].node_id, 1);
+}
+
+/* A change that comes when the leader is out of touch, before its timer: it resigns, and appends no more. */
+static void test_change_meets_check_quorum(void **state)
+{
+    (void)state;
+    static struct fixture fixture;
+    lead_of(&fixture, 2);
+    fetch(&fixture, 1, 7);
+    fixture.now_ms += 2500;
+    fetch(&fixture, 3, 7);
+    fixture.now_ms += 600;
+    struct stele_quorum_event event = {.kind = STELE_QUORUM_CHANGE};
+    event.u.change.kind = STELE_QUORUM_ADD_VOTER;
+    event.u.change.key = key_of(3);
+    step(&fixture, &event);
+    assert_int_equal(fixture.quorum.role, STELE_QUORUM_RESIGNED);
+    assert_false(fixture.update.has_voters);
+    assert_true(fixture.update.has_change_refused || fixture.update.has_change_done);
+    assert_int_equal(fixture.update.change_err, STELE_NOT_LEADER_OR_FOLLOWER);
 }
 
 /* B55: without contact to a majority of the others a leader gives up after 1.5 fetch timeouts, not earlier. */
@@ -858,6 +880,7 @@ int main(void)
         cmocka_unit_test(test_fetch_validation),
         cmocka_unit_test(test_b58_changes),
         cmocka_unit_test(test_change_times_out),
+        cmocka_unit_test(test_change_meets_check_quorum),
         cmocka_unit_test(test_check_quorum),
         cmocka_unit_test(test_follow),
         cmocka_unit_test(test_truncate),
