@@ -28,7 +28,12 @@ void stele_controller_fatal(struct stele_controller *control, enum stele_err err
 static void log_failed(struct stele_metadata_log *mlog, enum stele_err err)
 {
     struct stele_controller *control = STELE_CONTAINER_OF(mlog, struct stele_controller, mlog);
-    stele_controller_fatal(control, err, "the metadata log " STELE_METADATA_TOPIC_NAME "-0 failed");
+    stele_controller_metadata_failed(control, err);
+}
+
+static void log_changed(struct stele_metadata_log *mlog)
+{
+    stele_controller_metadata_changed(STELE_CONTAINER_OF(mlog, struct stele_controller, mlog));
 }
 
 static void log_idle(struct stele_metadata_log *mlog)
@@ -45,6 +50,8 @@ void stele_controller_init(struct stele_controller *control, struct stele_node *
     stele_list_init(&control->producer_ids.asking);
     stele_metadata_log_init(&control->mlog, control->shard);
     control->mlog.failed = log_failed;
+    control->mlog.changed = log_changed;
+    stele_metadata_tail_init(&control->begin.tail, control->shard->env->mem);
     stele_controller_init_settings(control);
     control->mlog.idle = log_idle;
     control->mlog.snapshot_bytes_max =
@@ -67,6 +74,7 @@ void stele_controller_deinit(struct stele_controller *control)
     stele_removals_free(control);
     stele_controller_round_free(control);
     stele_log_free(control->opened);
+    stele_metadata_tail_deinit(&control->begin.tail);
     stele_metadata_log_deinit(&control->mlog);
     stele_log_dirs_close(control->dirs);
 }
@@ -258,9 +266,11 @@ enum stele_err stele_controller_place(struct stele_controller *control, struct s
         err = place_topic(&placing, topic);
     } else {
         int count = stele_log_dirs_found_count(control->dirs);
-        for (int i = 0; i < count && err == STELE_OK; i++) {
-            const struct stele_found_log *found = stele_log_dirs_found(control->dirs, i);
-            if (strcmp(found->topic, STELE_METADATA_TOPIC_NAME) != 0)
+        /* Those with an id first: one without takes a place that no other has. */
+        for (int i = 0; i < 2 * count && err == STELE_OK; i++) {
+            const struct stele_found_log *found = stele_log_dirs_found(control->dirs, i % count);
+            if (strcmp(found->topic, STELE_METADATA_TOPIC_NAME) != 0 &&
+                stele_uuid_is_zero(&found->topic_id) == (i >= count))
                 err = place_found(&placing, found);
         }
         for (topic = control->mlog.image.by_name; topic != NULL && err == STELE_OK; topic = topic->by_name.next)

@@ -60,8 +60,7 @@ struct stele_controller {
     struct stele_log *opened; /* the metadata log, until attached */
     struct stele_metadata_begin begin;
     struct stele_recovery_report report;
-    struct stele_metadata_change format;
-    struct stele_metadata_record format_record;
+    bool is_formatted; /* the image was complete once */
     struct stele_place *places;
     int place_count;
     int opening_count;
@@ -132,6 +131,10 @@ void stele_controller_await_checkpoint(struct stele_controller *control, struct 
 /** After an error of a job on the directories: tells the shards of those that failed; `what` is said when
  * the node cannot go on without the one that did. */
 void stele_controller_look_for_failed(struct stele_controller *control, enum stele_err err, const char *what);
+/** The metadata log has more in its image, or another leader. */
+void stele_controller_metadata_changed(struct stele_controller *control);
+/** It cannot go on. */
+void stele_controller_metadata_failed(struct stele_controller *control, enum stele_err err);
 /** The process must end. */
 void stele_controller_fatal(struct stele_controller *control, enum stele_err err, const char *what);
 void stele_controller_round_free(struct stele_controller *control);

@@ -78,7 +78,7 @@ static void places_work(struct stele_job *job)
         control->job_err = stele_controller_place(control, NULL, &control->places, &control->place_count);
 }
 
-/* Step 3: there is a FORMAT record, and it is durable. */
+/* Step 3: the image holds all that was ever committed, a FORMAT record at least. */
 static void formatted(struct stele_controller *control)
 {
     struct stele_node *node = control->node;
@@ -98,42 +98,87 @@ static void formatted(struct stele_controller *control)
     run(control, places_work, places_done);
 }
 
-static void format_done(struct stele_metadata_change *change, enum stele_err err)
+/* Step 2: this node takes part in the metadata quorum. Alone it leads at once; a log that is empty gets its first
+ * record then. */
+/* The id under which this node votes: a crash may have left the log that says so without the file that does. */
+static bool voted_as(const struct stele_controller *control, struct stele_uuid *out_directory_id)
 {
-    struct stele_controller *control = STELE_CONTAINER_OF(change, struct stele_controller, format);
-    if (err != STELE_OK)
-        start_failed(control, err);
-    else
-        formatted(control);
+    if (control->begin.history_count == 0)
+        return false;
+    const struct stele_voters *voters = &control->begin.history[control->begin.history_count - 1].voters;
+    int32_t at = stele_voters_find_node(voters, control->node->node_id);
+    if (at < 0 || stele_uuid_is_zero(&voters->keys[at].directory_id))
+        return false;
+    *out_directory_id = voters->keys[at].directory_id;
+    return true;
 }
 
-/* Step 2: the first start makes the cluster. */
-static void format(struct stele_controller *control)
+static bool draw_ids(struct stele_controller *control, struct stele_uuid *out_directory_id)
 {
     struct stele_env *env = control->shard->env;
     struct stele_meta_properties properties;
-    char cluster_id[STELE_UUID_TEXT_BYTES];
-    bool is_usable = false;
-    if (stele_log_dirs_identity(control->dirs, &properties)) {
+    bool has_identity = stele_log_dirs_identity(control->dirs, &properties), is_usable = false;
+    if (has_identity && control->mlog.image.cluster_id == NULL) {
         start_failed(control, stele_error_set(&control->error, STELE_CORRUPT,
                                               "%s has a " STELE_META_PROPERTIES_FILE
                                               " but no metadata log: restore " STELE_METADATA_TOPIC_NAME
                                               "-0 from a copy, or choose another directory",
                                               stele_log_dirs_path(control->dirs, 0)));
-        return;
+        return false;
     }
+    if (has_identity &&
+        stele_uuid_parse(properties.directory_id, strlen(properties.directory_id), out_directory_id) == STELE_OK)
+        return true;
+    is_usable = voted_as(control, out_directory_id);
+    while (!is_usable) {
+        uint64_t high = env->ops->random(env), low = env->ops->random(env);
+        *out_directory_id = stele_uuid_make(high, low, &is_usable);
+    }
+    if (!has_identity)
+        stele_log_dirs_set_id(control->dirs, 0, out_directory_id);
+    is_usable = control->mlog.image.cluster_id != NULL;
     while (!is_usable) {
         uint64_t high = env->ops->random(env), low = env->ops->random(env);
         struct stele_uuid uuid = stele_uuid_make(high, low, &is_usable);
-        stele_uuid_text(&uuid, cluster_id);
+        stele_uuid_text(&uuid, control->node->cluster_id);
     }
-    (void)snprintf(control->node->cluster_id, sizeof(control->node->cluster_id), "%s", cluster_id);
-    control->format_record = (struct stele_metadata_record){
-        .kind = STELE_METADATA_FORMAT,
-        .u.format = {.format = "stele", .level = STELE_METADATA_LEVEL, .cluster_id = control->node->cluster_id}};
-    control->format =
-        (struct stele_metadata_change){.records = &control->format_record, .count = 1, .done = format_done};
-    stele_metadata_log_change(&control->mlog, &control->format);
+    return true;
+}
+
+static void join_quorum(struct stele_controller *control)
+{
+    const char *cluster_id = control->mlog.image.cluster_id;
+    struct stele_quorum_start start = {.settings = stele_quorum_settings_default(),
+                                       .self = {.node_id = control->node->node_id}};
+    if (!draw_ids(control, &start.self.directory_id))
+        return;
+    if (cluster_id == NULL)
+        cluster_id = control->node->cluster_id;
+    if (stele_uuid_parse(cluster_id, strlen(cluster_id), &start.cluster_id) != STELE_OK)
+        start.cluster_id = (struct stele_uuid){.bytes = {0}}; /* an id that is no uuid names no cluster */
+    control->mlog.new_cluster_id = control->node->cluster_id;
+    stele_metadata_log_run(&control->mlog, &control->begin, &start);
+}
+
+void stele_controller_metadata_changed(struct stele_controller *control)
+{
+    if (control->state != STELE_CONTROLLER_STARTING || control->is_formatted ||
+        !stele_metadata_log_is_active(&control->mlog))
+        return;
+    control->is_formatted = true;
+    formatted(control);
+}
+
+void stele_controller_metadata_failed(struct stele_controller *control, enum stele_err err)
+{
+    stele_metadata_log_halt(&control->mlog);
+    if (control->state == STELE_CONTROLLER_STARTING && !control->is_formatted) {
+        if (control->mlog.apply_error.text[0] != 0)
+            (void)stele_error_set(&control->error, err, "%s", control->mlog.apply_error.text);
+        start_failed(control, err);
+    } else {
+        stele_controller_fatal(control, err, "the metadata log " STELE_METADATA_TOPIC_NAME "-0 failed");
+    }
 }
 
 static void open_done(struct stele_job *job)
@@ -145,10 +190,7 @@ static void open_done(struct stele_job *job)
     }
     stele_metadata_log_attach(&control->mlog, control->opened, &control->begin);
     control->opened = NULL;
-    if (control->mlog.image.cluster_id == NULL)
-        format(control);
-    else
-        formatted(control);
+    join_quorum(control);
 }
 
 /* Step 1 */
@@ -180,8 +222,8 @@ static enum stele_err open_metadata(struct stele_controller *control)
     if (err == STELE_OK)
         err = stele_log_open(&open, &control->opened, &control->report, &control->error);
     if (err == STELE_OK)
-        err = stele_metadata_log_replay(control->opened, control->shard->env, &control->mlog.image, &control->begin,
-                                        &control->error);
+        err = stele_metadata_log_replay(control->opened, control->shard->env, &control->mlog.image,
+                                        control->node->node_id, &control->begin, &control->error);
     /* What a kill left in the page cache is committed by being synced now. */
     if (err == STELE_OK && stele_log_recovery_point(control->opened) < stele_log_end_offset(control->opened))
         err = stele_log_flush(control->opened);
@@ -262,6 +304,7 @@ void stele_controller_check_stopped(struct stele_controller *control)
         control->is_closing)
         return;
     control->is_closing = true;
+    stele_metadata_log_halt(&control->mlog);
     if (stele_log_close(control->mlog.log) != STELE_OK)
         control->node->dirs[0].has_failed_log = true;
     bool has_begun = stele_controller_checkpoint(control, last_checkpoint_done);

@@ -2,6 +2,8 @@
 #include "node/metadata_log.h"
 #include "proto/record_batch.h"
 
+#include <string.h>
+
 enum { UNPACKED_BYTES_MAX = 64 << 20, RECORD_ARENA_BYTES_MAX = 64 << 20 };
 
 void stele_metadata_replay_init(struct stele_metadata_replay *replay, struct stele_env *env, struct stele_image *image,
@@ -22,10 +24,10 @@ enum stele_err stele_metadata_replay_fail(struct stele_metadata_replay *replay, 
                            what);
 }
 
-static bool is_too_new(const struct stele_metadata_record *record)
+bool stele_metadata_is_too_new(const struct stele_metadata_record *record)
 {
-    return (record->kind == STELE_METADATA_FORMAT && record->u.format.level > STELE_METADATA_LEVEL_MAX) ||
-           (record->kind == STELE_METADATA_LEVEL_CHANGE && record->u.level.level > STELE_METADATA_LEVEL_MAX);
+    return (record->kind == STELE_METADATA_FORMAT && record->u.format.level > STELE_METADATA_LEVEL) ||
+           (record->kind == STELE_METADATA_LEVEL_CHANGE && record->u.level.level > STELE_METADATA_LEVEL);
 }
 
 static enum stele_err replay_record(struct stele_metadata_replay *replay, const struct stele_record *in)
@@ -40,7 +42,7 @@ static enum stele_err replay_record(struct stele_metadata_replay *replay, const 
         return stele_metadata_replay_fail(replay, STELE_FOREIGN,
                                           "the log does not begin with a FORMAT record of stele: it is another "
                                           "program's; choose another directory");
-    if (err == STELE_OK && is_too_new(&record))
+    if (err == STELE_OK && stele_metadata_is_too_new(&record))
         err = STELE_UNSUPPORTED_VERSION;
     if (err == STELE_OK)
         err = stele_image_apply(replay->image, &record, in->timestamp);
@@ -52,7 +54,7 @@ static enum stele_err replay_record(struct stele_metadata_replay *replay, const 
     return err;
 }
 
-static enum stele_err replay_batch(struct stele_metadata_replay *replay, const uint8_t *batch, size_t count)
+enum stele_err stele_metadata_replay_batch(struct stele_metadata_replay *replay, const uint8_t *batch, size_t count)
 {
     struct stele_batch_header header;
     struct stele_record_walker walker;
@@ -67,8 +69,10 @@ static enum stele_err replay_batch(struct stele_metadata_replay *replay, const u
                    : stele_metadata_replay_fail(replay, STELE_CORRUPT,
                                                 "a damaged batch: restore the directory from a copy");
     bool is_control = (header.attributes & STELE_BATCH_CONTROL) != 0;
-    while ((err = stele_record_next(&walker, &record)) == STELE_OK) {
+    for (int32_t at = 0; (err = stele_record_next(&walker, &record)) == STELE_OK; at++) {
         replay->offset = record.offset;
+        if (at < replay->done)
+            continue;
         if (!is_control)
             err = replay_record(replay, &record);
         else if (stele_control_read(&record, &control) == STELE_OK && control.type == STELE_CONTROL_SNAPSHOT_FOOTER)
@@ -76,12 +80,16 @@ static enum stele_err replay_batch(struct stele_metadata_replay *replay, const u
         stele_arena_reset(&replay->arena);
         if (err != STELE_OK)
             break;
+        replay->done++;
     }
     stele_record_walker_deinit(&walker);
     if (err == STELE_INVALID_RECORD)
         return stele_metadata_replay_fail(replay, STELE_CORRUPT, "a damaged batch: restore the directory from a copy");
+    if (err != STELE_END)
+        return err;
     replay->offset = stele_batch_last_offset(&header) + 1;
-    return err == STELE_END ? STELE_OK : err;
+    replay->done = 0;
+    return STELE_OK;
 }
 
 enum stele_err stele_metadata_replay_bytes(struct stele_metadata_replay *replay, const uint8_t *bytes, size_t count,
@@ -93,7 +101,7 @@ enum stele_err stele_metadata_replay_bytes(struct stele_metadata_replay *replay,
         int64_t size = stele_batch_size(bytes + at);
         if (size <= 0 || (size_t)size > count - at)
             break;
-        err = replay_batch(replay, bytes + at, (size_t)size);
+        err = stele_metadata_replay_batch(replay, bytes + at, (size_t)size);
         at += (size_t)size;
         replay->bytes += size;
     }
@@ -103,66 +111,154 @@ enum stele_err stele_metadata_replay_bytes(struct stele_metadata_replay *replay,
 
 /* The log. */
 
-/* One read: whole batches, the last one perhaps cut. */
-static enum stele_err replay_slice(struct stele_metadata_replay *replay, const struct stele_slice *slice)
+struct load {
+    struct stele_env *env;
+    struct stele_log *log;
+    struct stele_metadata_begin *begin;
+    struct stele_error *error;
+    int64_t offset;
+};
+
+static enum stele_err load_failed(struct load *load, enum stele_err err, const char *what)
+{
+    return stele_error_set(load->error, err, "%.250s: offset %lld: %s", stele_log_dir(load->log),
+                           (long long)load->offset, what);
+}
+
+static void note_voters(struct stele_metadata_begin *begin, const struct stele_voters_at *voters)
+{
+    if (begin->history_count == STELE_VOTERS_HISTORY_MAX)
+        memmove(begin->history, begin->history + 1, (size_t)--begin->history_count * sizeof(*begin->history));
+    begin->history[begin->history_count++] = *voters;
+}
+
+/* Whole batches of one read. */
+static enum stele_err load_batches(struct load *load, struct stele_buf *buf, size_t *out_used)
+{
+    size_t at = 0;
+    while (buf->count - at >= STELE_BATCH_HEADER_BYTES) {
+        int64_t size = stele_batch_size(buf->bytes + at);
+        if (size <= 0 || (size_t)size > buf->count - at)
+            break;
+        enum stele_err err = stele_metadata_tail_put(&load->begin->tail, buf, buf->bytes + at, (size_t)size);
+        if (err == STELE_CORRUPT)
+            return load_failed(load, err, "a damaged batch: restore the directory from a copy");
+        if (err == STELE_UNSUPPORTED_VERSION)
+            return load_failed(load, err, "a record of a newer version of steled: start that version");
+        if (err != STELE_OK)
+            return err;
+        const struct stele_metadata_batch *batch =
+            STELE_CONTAINER_OF(load->begin->tail.batches.prev, struct stele_metadata_batch, link);
+        if (batch->has_voters)
+            note_voters(load->begin, &batch->voters);
+        load->offset = batch->end_offset;
+        load->begin->bytes += size;
+        at += (size_t)size;
+    }
+    *out_used = at;
+    return STELE_OK;
+}
+
+static enum stele_err load_slice(struct load *load, const struct stele_slice *slice)
 {
     struct stele_file *file = NULL;
     size_t used = 0;
-    uint8_t *bytes = stele_mem_raw(replay->env->mem, STELE_MEM_METADATA, slice->bytes);
-    if (bytes == NULL)
+    struct stele_buf *buf = stele_buf_new(load->env->mem, STELE_MEM_METADATA, slice->bytes);
+    if (buf == NULL)
         return STELE_NO_MEMORY;
     enum stele_err err = stele_cached_file_pin(slice->file, &file);
     if (err == STELE_OK) {
-        err = stele_file_read(file, bytes, slice->bytes, slice->pos);
+        err = stele_file_read(file, buf->bytes, slice->bytes, slice->pos);
         stele_cached_file_unpin(slice->file);
     }
+    buf->count = slice->bytes;
     if (err == STELE_OK)
-        err = stele_metadata_replay_bytes(replay, bytes, slice->bytes, &used);
+        err = load_batches(load, buf, &used);
     if (err == STELE_OK && used == 0)
-        err = stele_metadata_replay_fail(replay, STELE_CORRUPT, "a damaged batch: restore the directory from a copy");
-    stele_mem_free(replay->env->mem, bytes);
+        err = load_failed(load, STELE_CORRUPT, "a damaged batch: restore the directory from a copy");
+    stele_buf_unref(buf);
     return err;
 }
 
-static enum stele_err replay_log(struct stele_metadata_replay *replay, struct stele_log *log)
+static enum stele_err load_log(struct load *load)
 {
     enum { STEP_BYTES = 1 << 20 };
     enum stele_err err = STELE_OK;
-    int64_t end = stele_log_end_offset(log);
-    if (replay->offset > end)
-        return stele_metadata_replay_fail(replay, STELE_CORRUPT,
-                                          "the log ends before its newest snapshot: restore the directory from a copy");
-    while (err == STELE_OK && replay->offset < end) {
-        struct stele_read read = {.offset = replay->offset, .bound = end, .max_bytes = STEP_BYTES, .min_one = true};
+    int64_t end = stele_log_end_offset(load->log);
+    if (load->offset > end)
+        return load_failed(load, STELE_CORRUPT,
+                           "the log ends before its newest snapshot: restore the directory from a copy");
+    while (err == STELE_OK && load->offset < end) {
+        struct stele_read read = {.offset = load->offset, .bound = end, .max_bytes = STEP_BYTES, .min_one = true};
         struct stele_slice slice;
-        err = stele_log_read(log, &read, &slice);
+        err = stele_log_read(load->log, &read, &slice);
         if (err != STELE_OK)
             break;
         if (slice.bytes == 0)
-            err = stele_metadata_replay_fail(replay, STELE_CORRUPT, "a damaged log: restore the directory from a copy");
+            err = load_failed(load, STELE_CORRUPT, "a damaged log: restore the directory from a copy");
         else
-            err = replay_slice(replay, &slice);
+            err = load_slice(load, &slice);
         stele_slice_release(&slice);
     }
     return err;
 }
 
-enum stele_err stele_metadata_log_replay(struct stele_log *log, struct stele_env *env, struct stele_image *image,
-                                         struct stele_metadata_begin *out_begin, struct stele_error *error)
+static enum stele_err apply_all(struct load *load, struct stele_image *image)
 {
     struct stele_metadata_replay replay;
-    int64_t snapshot_end = 0;
+    enum stele_err err = STELE_OK;
+    stele_metadata_replay_init(&replay, load->env, image, stele_log_dir(load->log), load->error);
+    while (err == STELE_OK && !stele_list_is_empty(&load->begin->tail.batches)) {
+        const struct stele_metadata_batch *batch = stele_metadata_tail_first(&load->begin->tail);
+        err = stele_metadata_replay_batch(&replay, batch->bytes, batch->count);
+        if (err == STELE_OK) {
+            load->begin->applied_offset = batch->end_offset;
+            stele_metadata_tail_drop(&load->begin->tail);
+        }
+    }
+    stele_metadata_replay_deinit(&replay);
+    return err;
+}
+
+static void history_of_image(struct stele_metadata_begin *begin, const struct stele_image *image)
+{
+    struct stele_voters_at voters = {.offset = begin->snapshot_at.end_offset - 1,
+                                     .voters = {.count = (int32_t)image->voter_count}};
+    if (image->voter_count == 0)
+        return;
+    for (size_t i = 0; i < image->voter_count; i++)
+        voters.voters.keys[i] = image->voters[i].key;
+    note_voters(begin, &voters);
+}
+
+static bool is_alone(const struct stele_metadata_begin *begin, int32_t self_id)
+{
+    const struct stele_voters *voters =
+        begin->history_count > 0 ? &begin->history[begin->history_count - 1].voters : NULL;
+    return voters == NULL || (voters->count == 1 && voters->keys[0].node_id == self_id);
+}
+
+enum stele_err stele_metadata_log_replay(struct stele_log *log, struct stele_env *env, struct stele_image *image,
+                                         int32_t self_id, struct stele_metadata_begin *out_begin,
+                                         struct stele_error *error)
+{
+    struct stele_metadata_begin *begin = out_begin;
+    struct load load = {.env = env, .log = log, .begin = begin, .error = error};
     error->text[0] = 0;
-    enum stele_err err = stele_metadata_snapshot_load(env, log, image, &snapshot_end, error);
+    enum stele_err err = stele_metadata_snapshot_load(env, log, image, &begin->snapshot_at, error);
     if (err == STELE_OK) {
-        stele_metadata_replay_init(&replay, env, image, stele_log_dir(log), error);
-        replay.offset = snapshot_end;
-        err = replay_log(&replay, log);
-        stele_metadata_replay_deinit(&replay);
+        begin->applied_offset = load.offset = begin->snapshot_at.end_offset;
+        history_of_image(begin, image);
+        err = load_log(&load);
+    }
+    if (err == STELE_OK && is_alone(begin, self_id))
+        err = apply_all(&load, image);
+    if (err == STELE_OK) {
+        err = stele_election_file_read(env->vfs, env->mem, stele_log_dir(log), &begin->election, error);
+        begin->has_election = err == STELE_OK;
+        err = err == STELE_NOT_FOUND ? STELE_OK : err;
     }
     if (err != STELE_OK && error->text[0] == 0)
         return stele_error_set(error, err, "%s: %s", stele_log_dir(log), stele_err_text(err));
-    if (err == STELE_OK)
-        *out_begin = (struct stele_metadata_begin){.snapshot_end = snapshot_end, .bytes = replay.bytes};
     return err;
 }

@@ -16,9 +16,9 @@ enum {
     NAME_BYTES = 64
 };
 
-static void name_of(int64_t end_offset, const char *suffix, char out_name[NAME_BYTES])
+static void name_of(const struct stele_metadata_point *point, const char *suffix, char out_name[NAME_BYTES])
 {
-    (void)snprintf(out_name, NAME_BYTES, "%020lld-%010d.checkpoint%s", (long long)end_offset, STELE_METADATA_EPOCH,
+    (void)snprintf(out_name, NAME_BYTES, "%020lld-%010d.checkpoint%s", (long long)point->end_offset, (int)point->epoch,
                    suffix);
 }
 
@@ -37,7 +37,7 @@ static struct stele_batch_options options_of(const struct making *making, int16_
     return (struct stele_batch_options){.codec = STELE_CODEC_NONE,
                                         .codec_level = STELE_CODEC_LEVEL_DEFAULT,
                                         .base_offset = making->next_offset,
-                                        .partition_leader_epoch = STELE_METADATA_EPOCH,
+                                        .partition_leader_epoch = making->snapshot->at.epoch,
                                         .producer_id = STELE_NO_PRODUCER_ID,
                                         .producer_epoch = -1,
                                         .base_sequence = STELE_NO_SEQUENCE,
@@ -245,10 +245,11 @@ static enum stele_err add_footer(struct making *making)
     return err == STELE_OK ? end_batch(making, 0) : err;
 }
 
-enum stele_err stele_metadata_snapshot_make(struct stele_env *env, const struct stele_image *image, int64_t end_offset,
+enum stele_err stele_metadata_snapshot_make(struct stele_env *env, const struct stele_image *image,
+                                            const struct stele_metadata_point *at,
                                             struct stele_metadata_snapshot *out_snapshot)
 {
-    struct stele_metadata_snapshot snapshot = {.mem = env->mem, .end_offset = end_offset};
+    struct stele_metadata_snapshot snapshot = {.mem = env->mem, .at = *at};
     struct making making = {.snapshot = &snapshot, .now_ms = stele_env_wall_ms(env)};
     struct stele_batch_options options = options_of(&making, 0);
     making.builder = stele_batch_builder_new(env->mem, &options);
@@ -280,27 +281,43 @@ void stele_metadata_snapshot_free(struct stele_metadata_snapshot *snapshot)
 
 /* Those of a directory, the newest last; of more than fit the newest ones. */
 struct found {
-    int64_t offsets[FOUND_MAX];
+    struct stele_metadata_point points[FOUND_MAX];
     int count;
 };
+
+/* Digits up to `stop`; false when there are none or too many. */
+static bool read_digits(const char **at, char stop, int64_t *out_value)
+{
+    int64_t value = 0;
+    const char *start = *at;
+    for (; **at >= '0' && **at <= '9'; (*at)++) {
+        if (value > (INT64_MAX - 9) / 10)
+            return false;
+        value = value * 10 + (**at - '0');
+    }
+    if (*at == start || **at != stop)
+        return false;
+    (*at)++;
+    *out_value = value;
+    return true;
+}
 
 static enum stele_err see(void *arg, const char *name)
 {
     struct found *found = arg;
-    int64_t offset = 0;
-    const char *end = name;
+    const char *at = name;
     char expected[NAME_BYTES];
-    for (; *end >= '0' && *end <= '9' && end - name < 19 + 1; end++) {
-        if (offset > (INT64_MAX - 9) / 10)
-            return STELE_OK;
-        offset = offset * 10 + (*end - '0');
-    }
-    name_of(offset, "", expected);
+    struct stele_metadata_point point;
+    int64_t epoch;
+    if (!read_digits(&at, '-', &point.end_offset) || !read_digits(&at, '.', &epoch) || epoch > INT32_MAX)
+        return STELE_OK;
+    point.epoch = (int32_t)epoch;
+    name_of(&point, "", expected);
     if (strcmp(name, expected) != 0)
         return STELE_OK;
     if (found->count == FOUND_MAX)
-        memmove(found->offsets, found->offsets + 1, (size_t)--found->count * sizeof(*found->offsets));
-    found->offsets[found->count++] = offset;
+        memmove(found->points, found->points + 1, (size_t)--found->count * sizeof(*found->points));
+    found->points[found->count++] = point;
     return STELE_OK;
 }
 
@@ -330,9 +347,9 @@ static void delete_others(struct stele_vfs *vfs, const char *dir, int64_t offset
     if (vfs->ops->list(vfs, dir, see, &found) != STELE_OK)
         return;
     for (int i = 0; i < found.count; i++) {
-        if (found.offsets[i] == offset || found.offsets[i] == keep_offset)
+        if (found.points[i].end_offset == offset || found.points[i].end_offset == keep_offset)
             continue;
-        name_of(found.offsets[i], "", name);
+        name_of(&found.points[i], "", name);
         if (stele_path_join(path, dir, name) == STELE_OK)
             (void)vfs->ops->unlink(vfs, path);
     }
@@ -342,9 +359,9 @@ enum stele_err stele_metadata_snapshot_write(const struct stele_metadata_snapsho
                                              const char *dir, int64_t keep_offset)
 {
     char name[NAME_BYTES], part[STELE_PATH_BYTES], path[STELE_PATH_BYTES];
-    name_of(snapshot->end_offset, ".part", name);
+    name_of(&snapshot->at, ".part", name);
     enum stele_err err = stele_path_join(part, dir, name);
-    name_of(snapshot->end_offset, "", name);
+    name_of(&snapshot->at, "", name);
     if (err == STELE_OK)
         err = stele_path_join(path, dir, name);
     if (err == STELE_OK)
@@ -354,7 +371,7 @@ enum stele_err stele_metadata_snapshot_write(const struct stele_metadata_snapsho
     if (err == STELE_OK)
         err = vfs->ops->sync_dir(vfs, dir);
     if (err == STELE_OK)
-        delete_others(vfs, dir, snapshot->end_offset, keep_offset);
+        delete_others(vfs, dir, snapshot->at.end_offset, keep_offset);
     else
         (void)vfs->ops->unlink(vfs, part);
     return err;
@@ -397,7 +414,7 @@ static enum stele_err delete_part(void *arg, const char *name)
 }
 
 enum stele_err stele_metadata_snapshot_load(struct stele_env *env, struct stele_log *log, struct stele_image *image,
-                                            int64_t *out_end_offset, struct stele_error *error)
+                                            struct stele_metadata_point *out_at, struct stele_error *error)
 {
     struct found found = {.count = 0};
     char name[NAME_BYTES], path[STELE_PATH_BYTES];
@@ -407,13 +424,13 @@ enum stele_err stele_metadata_snapshot_load(struct stele_env *env, struct stele_
     enum stele_err err = env->vfs->ops->list(env->vfs, dir, see, &found);
     if (err == STELE_OK)
         err = env->vfs->ops->list(env->vfs, dir, delete_part, &parts);
-    for (int i = found.count - 1; i >= 0 && err == STELE_OK && found.offsets[i] >= start; i--) {
-        name_of(found.offsets[i], "", name);
+    for (int i = found.count - 1; i >= 0 && err == STELE_OK && found.points[i].end_offset >= start; i--) {
+        name_of(&found.points[i], "", name);
         err = stele_path_join(path, dir, name);
         if (err == STELE_OK)
             err = load_file(env, path, image, error);
         if (err == STELE_OK) {
-            *out_end_offset = found.offsets[i];
+            *out_at = found.points[i];
             return STELE_OK;
         }
         stele_image_deinit(image);
@@ -426,10 +443,11 @@ enum stele_err stele_metadata_snapshot_load(struct stele_env *env, struct stele_
         return err;
     if (start == 0) {
         error->text[0] = 0;
-        *out_end_offset = 0;
+        *out_at = (struct stele_metadata_point){.end_offset = 0};
         return STELE_OK;
     }
-    name_of(found.count > 0 ? found.offsets[found.count - 1] : start, "", name);
+    struct stele_metadata_point wanted = {.end_offset = start, .epoch = 1};
+    name_of(found.count > 0 ? &found.points[found.count - 1] : &wanted, "", name);
     return stele_error_set(error, STELE_CORRUPT,
                            "%.250s: the log begins at offset %lld and no snapshot that is sound reaches it: restore %s "
                            "from a copy of this directory",

@@ -20,28 +20,38 @@ struct stele_metadata_replay {
     int64_t offset;    /* the next one */
     int64_t bytes;     /* applied */
     bool is_whole;     /* a footer was seen */
+    int32_t done;      /* records of the batch at hand that are applied: it goes on behind them */
 };
 
 void stele_metadata_replay_init(struct stele_metadata_replay *replay, struct stele_env *env, struct stele_image *image,
                                 const char *where, struct stele_error *error);
 void stele_metadata_replay_deinit(struct stele_metadata_replay *replay);
 enum stele_err stele_metadata_replay_fail(struct stele_metadata_replay *replay, enum stele_err err, const char *what);
+/** Applies one whole batch. After NO_MEMORY it can be called again with the same one. Errors as those below. */
+STELE_MUST_CHECK enum stele_err stele_metadata_replay_batch(struct stele_metadata_replay *replay, const uint8_t *batch,
+                                                            size_t count);
 /** Applies whole batches; what is left over is a part of one. Errors: CORRUPT, UNSUPPORTED_VERSION, FOREIGN (the first
  * record is not FORMAT), NO_MEMORY; said in `error`. */
 STELE_MUST_CHECK enum stele_err stele_metadata_replay_bytes(struct stele_metadata_replay *replay, const uint8_t *bytes,
                                                             size_t count, size_t *out_used);
+
+/** Where a snapshot ends, and the epoch of the last record below it. */
+struct stele_metadata_point {
+    int64_t end_offset; /* 0: there is no snapshot */
+    int32_t epoch;
+};
 
 /** A snapshot in memory. */
 struct stele_metadata_snapshot {
     struct stele_mem *mem;
     struct stele_buf **batches;
     int count, capacity;
-    int64_t end_offset;
+    struct stele_metadata_point at;
 };
 
 /** A copy of the image: the caller writes and frees it. Errors: NO_MEMORY, TOO_LARGE. */
 STELE_MUST_CHECK enum stele_err stele_metadata_snapshot_make(struct stele_env *env, const struct stele_image *image,
-                                                             int64_t end_offset,
+                                                             const struct stele_metadata_point *at,
                                                              struct stele_metadata_snapshot *out_snapshot);
 void stele_metadata_snapshot_free(struct stele_metadata_snapshot *snapshot);
 /** Durably, in a job; then all others but that of `keep_offset` are deleted. Errors: IO, NO_SPACE. */
@@ -52,7 +62,8 @@ STELE_MUST_CHECK enum stele_err stele_metadata_snapshot_write(const struct stele
  * there is none and the log begins at 0 (job). Errors: CORRUPT (none will do), UNSUPPORTED_VERSION, FOREIGN, IO,
  * NO_MEMORY. */
 STELE_MUST_CHECK enum stele_err stele_metadata_snapshot_load(struct stele_env *env, struct stele_log *log,
-                                                             struct stele_image *image, int64_t *out_end_offset,
+                                                             struct stele_image *image,
+                                                             struct stele_metadata_point *out_at,
                                                              struct stele_error *error);
 
 #endif

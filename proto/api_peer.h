@@ -158,10 +158,9 @@ struct stele_node_directory_id {
 struct stele_register_node_request {
     const char *cluster_id;
     int32_t node_id;
-    struct stele_uuid incarnation_id;   /* of the process */
-    int64_t previous_node_epoch;        /* of the life that ended cleanly; -1: it did not */
-    struct stele_uuid boot_id;          /* of the kernel */
-    struct stele_uuid previous_boot_id; /* of the life before; zero unknown */
+    struct stele_uuid incarnation_id; /* of the process */
+    int64_t previous_node_epoch;      /* of the life that ended cleanly; -1: it did not */
+    struct stele_uuid boot_id;        /* of the kernel */
     const char *rack;
     const struct stele_listener_address *listeners;
     size_t listener_count;
@@ -219,6 +218,7 @@ struct stele_alter_partition_request {
     int64_t node_epoch;
     const struct stele_altered_partition *partitions;
     size_t partition_count;
+    int64_t request_number; /* rises within a life of the node; a repetition gets a new one */
 };
 
 struct stele_alter_partition_result {

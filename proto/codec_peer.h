@@ -160,7 +160,6 @@ STELE_CODEC_ARRAY(node_directory_id, struct stele_node_directory_id, Stele__Wire
     F(uuid, incarnation_id)                                                                                            \
     F(int, previous_node_epoch)                                                                                        \
     F(uuid, boot_id)                                                                                                   \
-    F(uuid, previous_boot_id)                                                                                          \
     F(text, rack)                                                                                                      \
     F(list, listeners, listener_count, node_listener)                                                                  \
     F(list, directories, directory_count, node_directory_id)                                                           \
@@ -217,7 +216,8 @@ STELE_CODEC_ARRAY(altered_partition, struct stele_altered_partition, Stele__Wire
 #define ALTER_PARTITION_REQUEST(F)                                                                                     \
     F(int, node_id)                                                                                                    \
     F(int, node_epoch)                                                                                                 \
-    F(list, partitions, partition_count, altered_partition)
+    F(list, partitions, partition_count, altered_partition)                                                            \
+    F(int, request_number)
 STELE_CODEC_MESSAGE(alter_partition_request, struct stele_alter_partition_request, Stele__Wire__AlterPartitionRequest,
                     ALTER_PARTITION_REQUEST)
 

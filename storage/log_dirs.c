@@ -33,6 +33,12 @@ bool stele_log_dirs_identity(const struct stele_log_dirs *dirs, struct stele_met
     return true;
 }
 
+void stele_log_dirs_set_id(struct stele_log_dirs *dirs, int dir, const struct stele_uuid *directory_id)
+{
+    if (!dirs->dirs[dir].has_properties)
+        stele_uuid_text(directory_id, dirs->dirs[dir].properties.directory_id);
+}
+
 enum stele_err stele_log_dirs_format(struct stele_log_dirs *dirs, const char *cluster_id, int32_t node_id)
 {
     if (strlen(cluster_id) >= sizeof(dirs->dirs->properties.cluster_id) || node_id < 0)
@@ -40,7 +46,8 @@ enum stele_err stele_log_dirs_format(struct stele_log_dirs *dirs, const char *cl
     for (int i = 0; i < dirs->count; i++) {
         struct stele_log_dir *dir = &dirs->dirs[i];
         struct stele_meta_properties properties = {.node_id = node_id};
-        bool is_usable = false;
+        bool is_usable = dir->properties.directory_id[0] != 0;
+        memcpy(properties.directory_id, dir->properties.directory_id, sizeof(properties.directory_id));
         if (dir->is_offline || dir->has_properties)
             continue;
         while (!is_usable) {

@@ -47,6 +47,8 @@ int stele_log_dirs_found_count(const struct stele_log_dirs *dirs);
 const struct stele_found_log *stele_log_dirs_found(const struct stele_log_dirs *dirs, int index);
 /** True and the ids of meta.properties when the node was formatted before. */
 bool stele_log_dirs_identity(const struct stele_log_dirs *dirs, struct stele_meta_properties *out_properties);
+/** The id that a directory which has none yet will be formatted with. */
+void stele_log_dirs_set_id(struct stele_log_dirs *dirs, int dir, const struct stele_uuid *directory_id);
 /** Writes meta.properties to every directory that has none (a directory id each), the first directory first. Errors:
  * IO, NO_SPACE, INVALID_ARGUMENT (the id is too long). */
 STELE_MUST_CHECK enum stele_err stele_log_dirs_format(struct stele_log_dirs *dirs, const char *cluster_id,

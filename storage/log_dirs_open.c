@@ -368,7 +368,8 @@ static int compare_found(const void *a, const void *b)
 }
 
 /* Puts what was found in order; a partition may be in one place only. Those of offline directories are left out. Of two
- * topics one may be left from before the name was taken again, while its directory was offline. */
+ * topics one may be left from before the name was taken again, while its directory was offline; one without an id was
+ * never synced, so nothing in it was acknowledged. */
 static enum stele_err settle_found(struct stele_log_dirs *dirs, struct stele_error *error)
 {
     int kept = 0;
@@ -382,8 +383,7 @@ static enum stele_err settle_found(struct stele_log_dirs *dirs, struct stele_err
     stele_sort(dirs->found, (size_t)kept, sizeof(*dirs->found), compare_found);
     for (int i = 1; i < kept; i++) {
         const struct stele_found_log *one = &dirs->found[i - 1], *two = &dirs->found[i];
-        bool are_two_topics = !stele_uuid_is_zero(&one->topic_id) && !stele_uuid_is_zero(&two->topic_id) &&
-                              !stele_uuid_equal(&one->topic_id, &two->topic_id);
+        bool are_two_topics = !stele_uuid_equal(&one->topic_id, &two->topic_id);
         if (strcmp(one->topic, two->topic) == 0 && one->partition == two->partition && !are_two_topics)
             return stele_error_set(error, STELE_CORRUPT, "%s-%d is in %.100s and in %.100s; move one of them away",
                                    one->topic, one->partition, dirs->dirs[one->dir].path, dirs->dirs[two->dir].path);

@@ -123,6 +123,8 @@ static void fill(struct stele_image *image, uint8_t topics)
     fill_cluster(image);
 }
 
+static const struct stele_metadata_point at_20 = {.end_offset = 20, .epoch = 1};
+
 static int set_up(void **state)
 {
     static struct fixture f;
@@ -148,9 +150,10 @@ static int tear_down(void **state)
 /* The same image makes the same bytes. */
 static void assert_same(struct fixture *f, const struct stele_image *a, const struct stele_image *b)
 {
+    const struct stele_metadata_point at = {.end_offset = 1, .epoch = 1};
     struct stele_metadata_snapshot left, right;
-    assert_ok(stele_metadata_snapshot_make(&f->env.env, a, 1, &left));
-    assert_ok(stele_metadata_snapshot_make(&f->env.env, b, 1, &right));
+    assert_ok(stele_metadata_snapshot_make(&f->env.env, a, &at, &left));
+    assert_ok(stele_metadata_snapshot_make(&f->env.env, b, &at, &right));
     assert_int_equal(left.count, right.count);
     for (int i = 0; i < left.count; i++) {
         assert_int_equal(left.batches[i]->count, right.batches[i]->count);
@@ -162,8 +165,9 @@ static void assert_same(struct fixture *f, const struct stele_image *a, const st
 
 static void write_at(struct fixture *f, int64_t end_offset, int64_t keep_offset)
 {
+    const struct stele_metadata_point at = {.end_offset = end_offset, .epoch = 1};
     struct stele_metadata_snapshot snapshot;
-    assert_ok(stele_metadata_snapshot_make(&f->env.env, &f->image, end_offset, &snapshot));
+    assert_ok(stele_metadata_snapshot_make(&f->env.env, &f->image, &at, &snapshot));
     assert_ok(stele_metadata_snapshot_write(&snapshot, f->env.env.vfs, DIR, keep_offset));
     stele_metadata_snapshot_free(&snapshot);
 }
@@ -186,9 +190,11 @@ static enum stele_err load(struct fixture *f, int64_t start, struct stele_image 
                            struct stele_error *error)
 {
     struct stele_log *log = open_log(f, start);
+    struct stele_metadata_point at = {.end_offset = *out_end};
     error->text[0] = 0;
-    enum stele_err err = stele_metadata_snapshot_load(&f->env.env, log, image, out_end, error);
+    enum stele_err err = stele_metadata_snapshot_load(&f->env.env, log, image, &at, error);
     stele_log_free(log);
+    *out_end = at.end_offset;
     return err;
 }
 
@@ -280,7 +286,7 @@ static void test_every_call(void **state)
     static const char part[] = DIR "/00000000000000000020-0000000001.checkpoint.part";
     fill(&f->image, 4);
     write_at(f, 10, 0);
-    assert_ok(stele_metadata_snapshot_make(&f->env.env, &f->image, 20, &snapshot));
+    assert_ok(stele_metadata_snapshot_make(&f->env.env, &f->image, &at_20, &snapshot));
     for (int mode = 0; mode < 4; mode++) {
         bool has_struck = true;
         int64_t at = 1;
@@ -319,12 +325,13 @@ static void test_memory(void **state)
     struct stele_metadata_snapshot snapshot;
     struct stele_error error;
     struct stele_image image;
-    int64_t end = -1, at = 1;
+    struct stele_metadata_point end;
+    int64_t at = 1;
     fill(&f->image, 4);
     enum stele_err err = STELE_NO_MEMORY;
     for (; err == STELE_NO_MEMORY; at++) {
         stele_test_mem_fail(&f->env.mem, at, false);
-        err = stele_metadata_snapshot_make(&f->env.env, &f->image, 20, &snapshot);
+        err = stele_metadata_snapshot_make(&f->env.env, &f->image, &at_20, &snapshot);
     }
     assert_ok(err);
     assert_true(at > 3);

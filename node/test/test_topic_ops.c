@@ -427,6 +427,35 @@ static void test_left_directories(void **state)
     }
 }
 
+/* A directory without an id beside the one that has the partition's id is not taken for it, wherever it lies. */
+static void test_nameless_twin(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct topic_life life;
+        struct stele_stat stat;
+        struct node_world *world = node_world_new(5, 1);
+        struct stele_vfs *vfs = sim_disk_vfs(world->disk);
+        topic_life_init(&life, world);
+        assert_true(topic_life_start(&life));
+        struct topic_book *books[] = {topic_life_create(&life, "t", 1), topic_life_create(&life, "u", 1)};
+        topic_life_produce(&life, books[i], 0);
+        assert_int_equal(node_world_stop(world), STELE_OK);
+        const char *name = i == 0 ? "t-0" : "u-0";
+        char here[16], there[16];
+        (void)snprintf(here, sizeof(here), "a/%s", name);
+        (void)snprintf(there, sizeof(there), "b/%s", name);
+        const char *twin = vfs->ops->stat(vfs, here, &stat) == STELE_OK ? there : here;
+        assert_ok(vfs->ops->mkdir(vfs, twin));
+        life.is_broken = false;
+        assert_true(topic_life_start(&life));
+        assert_int_equal(node_world_stop(world), STELE_OK);
+        assert_ok(vfs->ops->rmdir(vfs, twin)); /* nothing was put into it */
+        topic_life_check(&life, false);
+        node_world_free(world);
+    }
+}
+
 /* What the checkpoints say of a partition that is gone is not believed of the next one of its name: killed before any
  * round of checkpoints, the new one has its records. */
 static void test_stale_checkpoints(void **state)
@@ -687,21 +716,14 @@ static void test_describe(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_waiting),
-        cmocka_unit_test(test_races),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_left_directories),
-        cmocka_unit_test(test_stale_checkpoints),
-        cmocka_unit_test(test_stale_rounds),
-        cmocka_unit_test(test_delete_records),
-        cmocka_unit_test(test_producer_ids),
-        cmocka_unit_test(test_auto_create),
-        cmocka_unit_test(test_describe),
-        cmocka_unit_test(test_crash),
-        cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_disk_error),
-        cmocka_unit_test(test_disk_full),
-        cmocka_unit_test(test_disk_stops),
+        cmocka_unit_test(test_waiting),       cmocka_unit_test(test_races),
+        cmocka_unit_test(test_refused),       cmocka_unit_test(test_left_directories),
+        cmocka_unit_test(test_nameless_twin), cmocka_unit_test(test_stale_checkpoints),
+        cmocka_unit_test(test_stale_rounds),  cmocka_unit_test(test_delete_records),
+        cmocka_unit_test(test_producer_ids),  cmocka_unit_test(test_auto_create),
+        cmocka_unit_test(test_describe),      cmocka_unit_test(test_crash),
+        cmocka_unit_test(test_memory),        cmocka_unit_test(test_disk_error),
+        cmocka_unit_test(test_disk_full),     cmocka_unit_test(test_disk_stops),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

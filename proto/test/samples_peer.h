@@ -178,7 +178,6 @@ static const struct stele_reassign_result sample_reassign_result[] = {
                              .incarnation_id = SAMPLE_ID,                                                              \
                              .previous_node_epoch = 5000000143,                                                        \
                              .boot_id = SAMPLE_ID,                                                                     \
-                             .previous_boot_id = SAMPLE_ID,                                                            \
                              .rack = "rack 146",                                                                       \
                              .listeners = sample_node_listener,                                                        \
                              .listener_count = STELE_ARRAY_LEN(sample_node_listener),                                  \
