@@ -20,8 +20,9 @@ struct reading {
     struct stele_bench_result *result;
     struct stele_progress progress;
     int32_t partitions, open_count;
-    int64_t *ends; /* -1: not read, or read to its end */
-    int64_t start_us, last_us;
+    int64_t *ends;             /* -1: not read, or read to its end */
+    int64_t start_us, last_us; /* last_us: of the last record */
+    int64_t now_us;            /* also when no record comes */
 };
 
 static struct stele_result assign(struct reading *reading, int32_t partition)
@@ -81,7 +82,7 @@ static bool is_over(const struct reading *reading)
         return true;
     if (bench->records > 0 && reading->result->records >= bench->records)
         return true;
-    return bench->seconds > 0 && reading->last_us - reading->start_us >= bench->seconds * 1000000;
+    return bench->seconds > 0 && reading->now_us - reading->start_us >= bench->seconds * 1000000;
 }
 
 /* When the next record should be asked for: by the rate, or as soon as the one before it was there. */
@@ -114,6 +115,7 @@ static struct stele_result read_all(struct reading *reading)
     while (!is_over(reading)) {
         struct stele_result result = stele_consumer_next(reading->consumer, WAIT_MS, &record);
         int64_t now_us = stele_clock_mono_us();
+        reading->now_us = now_us;
         stele_bench_show_progress(&reading->progress, out, reading->start_us);
         if (result.code == TIMED_OUT) {
             close_passed(reading);
@@ -145,7 +147,7 @@ static int consume(const struct stele_bench *bench, struct stele_client *client,
     }
     int64_t cpu_us = stele_bench_cpu_us();
     stele_progress_init(&reading.progress);
-    reading.start_us = reading.last_us = stele_clock_mono_us();
+    reading.start_us = reading.last_us = reading.now_us = stele_clock_mono_us();
     if (result.code == 0)
         result = read_all(&reading);
     out_result->wall_us = reading.last_us - reading.start_us;
