@@ -1,5 +1,5 @@
 # Thin: the real build is CMake's. `make demo` and `make test` install what is missing on a Debian machine.
-.PHONY: help demo test test-long build install bench bench-vs-kafka format clean
+.PHONY: help demo test test-long build install bench bench-node bench-vs-kafka format clean
 
 help:
 	@echo "make demo       build, load a real file into a topic, kill the node in the middle, read it back, compare"
@@ -8,6 +8,7 @@ help:
 	@echo "make build      release programs at build/bin/steled, build/bin/stele and build/bin/stele-sim"
 	@echo "make install    programs, library, header, manual pages and completion under PREFIX (/usr/local)"
 	@echo "make bench      measurements"
+	@echo "make bench-node   what a node costs, and what its clients notice of cold reads"
 	@echo "make bench-vs-kafka   one node beside a node of Kafka"
 
 build:
@@ -35,6 +36,10 @@ test-long:
 
 bench: build
 	@bench/run.sh
+
+bench-node: build
+	@bench/node.sh
+	@bench/cold-reads.sh
 
 bench-vs-kafka: build
 	@bench/vs-kafka.sh
