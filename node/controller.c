@@ -178,6 +178,7 @@ static void make_place(struct placing *placing, struct stele_place *place)
     char path[STELE_PATH_BYTES];
     enum stele_err err =
         stele_log_dirs_create(control->dirs, place->dir, topic->name, place->number, &topic->topic_id, path);
+    place->is_made = err == STELE_OK;
     if (err == STELE_NO_SPACE || err == STELE_NO_MEMORY) {
         place->is_unmade = true; /* it is made when it can be opened */
     } else if (err != STELE_OK) {
@@ -292,6 +293,7 @@ enum stele_err stele_controller_open(struct stele_controller *control, const str
                                           .dir = place->dir,
                                           .path = place->path != NULL ? place->path : "",
                                           .why_offline = place->path != NULL ? NULL : "its log directory is offline",
+                                          .is_made = place->is_made,
                                           .is_unmade = place->is_unmade,
                                           .is_new = place->is_new,
                                           .was_clean = place->was_clean,

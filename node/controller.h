@@ -30,6 +30,7 @@ struct stele_place {
     int32_t number;
     int dir;
     char *path;     /* NULL: on a directory that is offline */
+    bool is_made;   /* its directory was made just now */
     bool is_unmade; /* there was no room for its directory yet */
     bool is_new;    /* its names are not synced */
     bool was_clean; /* with the offsets: of the checkpoints */

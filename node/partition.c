@@ -165,6 +165,7 @@ static void wait_for_ack(struct stele_partition *partition, struct stele_produce
     struct stele_shard *shard = partition->shard;
     stele_timer_init(&produce->timer, timer_fired);
     stele_list_push(&partition->acks, &produce->op.link);
+    stele_partition__name(partition);
     if (produce->acks != 0 && !is_durable(partition, produce))
         stele_shard_arm(shard, &produce->timer, stele_env_mono_ms(shard->env) + stele_max_i64(produce->timeout_ms, 0));
 }

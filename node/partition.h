@@ -179,6 +179,7 @@ struct stele_partition_setup {
     int dir;
     const char *path;        /* "" : it lies on a directory that is offline */
     const char *why_offline; /* NULL: it is to be opened */
+    bool is_made;            /* its directory was made just now */
     bool is_unmade;          /* there was no room for its directory yet */
     bool is_new;             /* its names are perhaps not synced yet */
     struct stele_log_config config;
@@ -214,10 +215,9 @@ struct stele_partition {
     struct stele_timer flush_timer;
 
     /* the names of a new partition */
-    struct stele_job name_job;
-    struct stele_uuid name_id;
+    struct stele_list name_link; /* in one of its shard's two lists while it waits for its turn */
     enum stele_err name_err;
-    bool is_named, is_naming;
+    bool is_named, is_naming, is_named_first;
 
     /* unlinking */
     struct stele_timer unlink_timer;
@@ -325,6 +325,8 @@ void stele_partition__truncate_go_on(struct stele_partition *partition);
 void stele_partition__refuse_beyond(struct stele_partition *partition, int64_t offset);
 /** Answers the produces that wait for a sync with an error: they may be there after the next start. */
 void stele_partition__refuse_acks(struct stele_partition *partition, enum stele_err err);
+/** Arms `timer` for another try; one who stops does not wait for room, and what waits gets `err`. */
+void stele_partition__try_later(struct stele_partition *partition, struct stele_timer *timer, enum stele_err err);
 /** Starts a flush, or remembers to start one when the one under way has ended. */
 void stele_partition__flush(struct stele_partition *partition);
 /** Arms the timer of flush.ms. */
@@ -333,12 +335,16 @@ void stele_partition__arm_flush(struct stele_partition *partition);
 void stele_partition__arm_unlink(struct stele_partition *partition);
 /** Opens a log for which there was no room or memory. */
 void stele_partition__open_again(struct stele_partition *partition);
-/** Syncs the names of a new partition. */
+/** Syncs the names of a new partition: at once when somebody waits for them, otherwise after those that do, and when no
+ * log of its shard is being opened. */
 void stele_partition__name(struct stele_partition *partition);
+/** No log of the shard is being opened any more. */
+void stele_partition__name_others(struct stele_shard *shard);
+/** Takes it out of the queue for that. */
+void stele_partition__name_never(struct stele_partition *partition);
 /** In a job: the partition's metadata file, and its entry in the log directory. Errors: as the vfs's. */
 STELE_MUST_CHECK enum stele_err stele_partition__sync_names(struct stele_vfs *vfs,
-                                                            const struct stele_partition *partition,
-                                                            const struct stele_uuid *topic_id);
+                                                            const struct stele_partition *partition);
 /** Moves the high watermark to where it may be, answers the produces that are durable, wakes readers. */
 void stele_partition__advance(struct stele_partition *partition);
 /** A job of the partition has ended. */

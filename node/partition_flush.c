@@ -1,9 +1,7 @@
-/* What a partition does beside its requests: flushes, the names of a new one, retention, unlinking. */
+/* What a partition does beside its requests: flushes, retention, unlinking. */
 #include "base/check.h"
 #include "node/node_struct.h"
 #include "node/partition.h"
-
-#include <string.h>
 
 enum { RETRY_MS = 100 };
 
@@ -35,8 +33,7 @@ static void flush_done(struct stele_job *job)
     stele_partition__job_done(partition);
 }
 
-/* What waits is tried again, but for one who stops: a stop must not wait for room. */
-static void try_later(struct stele_partition *partition, struct stele_timer *timer, enum stele_err err)
+void stele_partition__try_later(struct stele_partition *partition, struct stele_timer *timer, enum stele_err err)
 {
     struct stele_shard *shard = partition->shard;
     if (shard->is_stopping)
@@ -71,7 +68,7 @@ void stele_partition__flush(struct stele_partition *partition)
     } else if (stele_log_is_failed(partition->log)) {
         stele_partition_fail(partition);
     } else { /* no memory, or a full disk under the indexes */
-        try_later(partition, &partition->flush_timer, err);
+        stele_partition__try_later(partition, &partition->flush_timer, err);
     }
 }
 
@@ -99,60 +96,6 @@ void stele_partition__job_done(struct stele_partition *partition)
     stele_partition__check_removed(partition);
     if (shard->is_stopping)
         stele_shard_check_stopped(shard);
-}
-
-/* The names of a new partition: its metadata file, its entry in the log directory. */
-
-enum stele_err stele_partition__sync_names(struct stele_vfs *vfs, const struct stele_partition *partition,
-                                           const struct stele_uuid *topic_id)
-{
-    char parent[STELE_PATH_BYTES];
-    size_t bytes = strlen(partition->path);
-    enum stele_err err = stele_partition_metadata_write(vfs, partition->path, topic_id, true);
-    while (bytes > 0 && partition->path[bytes - 1] != '/')
-        bytes--;
-    STELE_ASSERT(bytes > 0 && bytes < sizeof(parent));
-    bytes = bytes > 1 ? bytes - 1 : 1; /* the root keeps its slash */
-    memcpy(parent, partition->path, bytes);
-    parent[bytes] = 0;
-    return err == STELE_OK ? vfs->ops->sync_dir(vfs, parent) : err;
-}
-
-static void name_work(struct stele_job *job)
-{
-    struct stele_partition *partition = STELE_CONTAINER_OF(job, struct stele_partition, name_job);
-    partition->name_err = stele_partition__sync_names(job->env->vfs, partition, &partition->name_id);
-}
-
-static void name_done(struct stele_job *job)
-{
-    struct stele_partition *partition = STELE_CONTAINER_OF(job, struct stele_partition, name_job);
-    struct stele_shard *shard = partition->shard;
-    partition->is_naming = false;
-    if (partition->name_err == STELE_OK) {
-        partition->is_named = true;
-        stele_partition__advance(partition);
-    } else if (partition->state == STELE_PARTITION_REMOVED) {
-        /* nobody waits for its names any more */
-    } else if (partition->name_err == STELE_NO_SPACE || partition->name_err == STELE_NO_MEMORY) {
-        try_later(partition, &partition->unlink_timer, partition->name_err);
-    } else if (partition->state == STELE_PARTITION_OPEN) {
-        stele_trace(shard->env, STELE_TRACE_LOG_FAILED, partition->name, "partition.metadata that could not be synced",
-                    0, 0, 0);
-        stele_partition_fail(partition);
-    }
-    stele_partition__job_done(partition);
-}
-
-void stele_partition__name(struct stele_partition *partition)
-{
-    if (partition->is_named || partition->is_naming || partition->state != STELE_PARTITION_OPEN)
-        return;
-    partition->is_naming = true;
-    partition->name_id = partition->key.topic_id;
-    partition->name_job = (struct stele_job){.work = name_work, .done = name_done};
-    partition->job_count++;
-    partition->shard->env->ops->job(partition->shard->env, &partition->name_job);
 }
 
 /* Unlinking of files that retention renamed. */

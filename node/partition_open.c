@@ -69,8 +69,10 @@ static enum stele_err sync_opened(struct stele_partition *partition, struct stel
     if (stele_log_recovery_point(log) < stele_log_end_offset(log))
         err = stele_log_flush(log);
     if (err == STELE_OK && !partition->is_named) {
-        err = stele_partition__sync_names(vfs, partition, &partition->key.topic_id);
+        err = stele_partition__sync_names(vfs, partition);
         partition->is_named = err == STELE_OK;
+        if (err == STELE_OK)
+            stele_log_directory_synced(log);
     }
     return stele_log_is_failed(log) || (err != STELE_NO_SPACE && err != STELE_NO_MEMORY) ? err : STELE_OK;
 }
@@ -150,6 +152,7 @@ static void open_done(struct stele_job *job)
     shard->opening_count--;
     if (partition->state == STELE_PARTITION_REMOVED) {
         open_next(shard);
+        stele_partition__name_others(shard);
         stele_partition__job_done(partition);
         return;
     }
@@ -175,6 +178,7 @@ static void open_done(struct stele_job *job)
     if (!partition->is_told)
         tell_opened(partition);
     open_next(shard);
+    stele_partition__name_others(shard);
     stele_partition__job_done(partition);
 }
 
@@ -230,6 +234,7 @@ static enum stele_err fill(struct stele_partition *partition, const struct stele
     partition->open = (struct stele_log_open){.dir = partition->path,
                                               .name = partition->name,
                                               .config = setup->config,
+                                              .is_new = setup->is_made,
                                               .was_clean = setup->was_clean,
                                               .recovery_point = setup->recovery_point,
                                               .log_start_offset = setup->log_start_offset,
@@ -260,6 +265,7 @@ enum stele_err stele_partition_open(struct stele_node *node, const struct stele_
     stele_list_init(&partition->acks);
     stele_list_init(&partition->reads);
     stele_list_init(&partition->opening_link);
+    stele_list_init(&partition->name_link);
     stele_partition__init_timers(partition);
     stele_list_push(&node->partitions, &partition->all);
     partition->open_done = open_done_fn;
@@ -313,6 +319,7 @@ void stele_partition_free(struct stele_partition *partition)
     stele_timer_cancel(shard->wheel, &partition->flush_timer);
     stele_timer_cancel(shard->wheel, &partition->unlink_timer);
     stele_list_remove(&partition->opening_link);
+    stele_list_remove(&partition->name_link);
     if (partition->flush != NULL)
         stele_log_flush_end(partition->log, partition->flush, STELE_CANCELLED);
     stele_log_free(partition->opened);
@@ -358,7 +365,9 @@ static void remove_arrived(struct stele_task *task)
     if (!stele_list_is_empty(&partition->opening_link)) {
         stele_list_remove(&partition->opening_link);
         partition->job_count--;
+        stele_partition__name_others(shard);
     }
+    stele_partition__name_never(partition);
     partition->state = STELE_PARTITION_REMOVED;
     stele_partition__refuse_acks(partition, STELE_UNKNOWN_TOPIC_ID);
     stele_partition__wake_reads(partition);

@@ -36,6 +36,8 @@ enum stele_err stele_shard_init(struct stele_shard *shard, struct stele_node *no
     shard->env = env;
     shard->net = node->options.nets != NULL ? node->options.nets[index] : NULL;
     stele_list_init(&shard->opening);
+    stele_list_init(&shard->unnamed);
+    stele_list_init(&shard->unnamed_first);
     stele_list_init(&shard->sessions);
     stele_list_init(&shard->cold);
     stele_list_init(&shard->holds);

@@ -17,6 +17,15 @@ struct stele_node;
 struct stele_partition;
 struct stele_slowlog;
 
+enum { STELE_NAMING_MAX = 16 };
+
+/** Partitions whose names are synced by one job. */
+struct stele_naming {
+    struct stele_job job;
+    struct stele_partition *partitions[STELE_NAMING_MAX];
+    int count; /* 0: no job runs */
+};
+
 struct stele_shard {
     struct stele_node *node;
     int index; /* STELE_SHARD_CONTROL, or a data shard */
@@ -28,6 +37,9 @@ struct stele_shard {
     struct stele_partition *partitions; /* a table by topic id and number */
     struct stele_list opening;          /* partitions that wait for their turn to be opened */
     int opening_count;                  /* those whose job runs */
+
+    struct stele_list unnamed, unnamed_first; /* partitions whose names are to be synced (partition_name.c) */
+    struct stele_naming naming;
 
     struct stele_list sessions;
     int session_count;

@@ -282,6 +282,11 @@ enum stele_err stele_log_close(struct stele_log *log)
     return STELE_OK;
 }
 
+void stele_log_directory_synced(struct stele_log *log)
+{
+    log->is_first_unnamed = false;
+}
+
 const char *stele_log_name(const struct stele_log *log)
 {
     return log->name;

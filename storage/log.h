@@ -26,6 +26,7 @@ struct stele_log_open {
     const char *dir;       /* whole path of the partition's directory; must exist */
     const char *name;      /* "topic-0", for traces */
     struct stele_log_config config;
+    bool is_new;              /* the caller has just made the directory, and will sync it; see directory_synced */
     bool is_compacted;        /* cleaner-offset-checkpoint names it: gaps between offsets are no damage */
     bool was_clean;           /* the log directory's clean-shutdown marker was there */
     int64_t recovery_point;   /* of its checkpoint; 0 without */
@@ -46,6 +47,9 @@ struct stele_recovery_report {
  * NO_SPACE, NO_MEMORY, CORRUPT (with file and way out in `error`). */
 STELE_MUST_CHECK enum stele_err stele_log_open(const struct stele_log_open *open, struct stele_log **out_log,
                                                struct stele_recovery_report *out_report, struct stele_error *error);
+/** The caller synced the directory after the log was opened. In a new directory that is not done by opening it: it is
+ * due before the first acknowledgement and the first checkpoint. (A roll or flush before that does it on its own.) */
+void stele_log_directory_synced(struct stele_log *log);
 /** Hands an opened log to its shard's cache. */
 void stele_log_attach(struct stele_log *log, struct stele_file_cache *cache);
 /** Clean close: writes the snapshot at the end offset, seals indexes, syncs everything (facts 8.8). The log must then

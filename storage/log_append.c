@@ -245,8 +245,11 @@ static enum stele_err roll_to(struct stele_log *log, int64_t base_offset, enum s
     if (base_offset <= old->base_offset)
         return STELE_OK; /* the active one is empty: it is new already */
     enum stele_err err = base_offset == log->opened_point ? sync_before_point(log, old) : STELE_OK;
+    if (err == STELE_OK && log->is_first_unnamed) /* the new name must not outlive it */
+        err = log->env->vfs->ops->sync_dir(log->env->vfs, log->dir);
     if (err != STELE_OK)
         return err;
+    log->is_first_unnamed = false;
     err = stele_segment_create(log->env, log->cache, log->dir, base_offset, &log->config, &seg);
     if (err == STELE_OK)
         err = stele_segment_seal(old);

@@ -134,6 +134,8 @@ void stele_log_flush_end(struct stele_log *log, struct stele_log_flush *flush, e
 {
     STELE_ASSERT(log->is_flushing);
     log->is_flushing = false;
+    if (result == STELE_OK && flush->sync_dir)
+        log->is_first_unnamed = false;
     int64_t now_us = stele_env_mono_us(log->env);
     log->last_flush_ms = now_us / 1000;
     STELE_METRIC_ADD(log->env->metrics, log_flushes, 1);

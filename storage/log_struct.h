@@ -32,6 +32,7 @@ struct stele_log {
     /* flushing */
     bool is_flushing;
     bool has_new_names;    /* a segment was made since the directory was synced */
+    bool is_first_unnamed; /* the first and only segment's name is perhaps the page cache's alone */
     int64_t last_flush_ms; /* monotonic */
 
     int64_t cut_count; /* truncations: what a step-wise lookup knows from before is void */

@@ -505,10 +505,14 @@ static enum stele_err settle_end(struct stele_recovery *rec)
             return err;
     }
     if (log->segment_count == 0) {
+        bool was_changed = rec->is_changed;
         stele_epoch_cache_clear(&log->epochs);
         err = new_segment(rec, rec->start);
         if (err != STELE_OK)
             return err;
+        log->is_first_unnamed = rec->open->is_new && rec->files.count == 0;
+        if (log->is_first_unnamed) /* nothing can come back into the directory, and thousands may be made at a time */
+            rec->is_changed = was_changed;
         stele_producers_clear(log->producers, rec->start);
     }
     if (rec->ends_in_damage || (rec->end < rec->point && !is_empty))
@@ -613,8 +617,10 @@ static enum stele_err recover(struct stele_recovery *rec, bool *out_is_clean)
         err = drop_stray_snapshots(rec);
     if (err == STELE_OK)
         err = stele_found_files_finish_deletions(&rec->files);
-    if (err == STELE_OK && rec->is_changed)
+    if (err == STELE_OK && rec->is_changed) {
         err = rec->env->vfs->ops->sync_dir(rec->env->vfs, open->dir);
+        log->is_first_unnamed = false;
+    }
     if (err == STELE_OK)
         *out_is_clean = is_clean;
     return err == STELE_OK ? err : stele_recovery_fail(rec, err, NULL, "the log cannot be opened");

@@ -117,6 +117,8 @@ struct crash_world {
     uint8_t *pending; /* batches of an append that has not returned */
     size_t pending_count;
     struct crash_producer producers[CRASH_PRODUCERS];
+    bool is_new;        /* the directory was made just now */
+    bool is_named;      /* and synced since; no checkpoint before that */
     bool is_gappy;      /* offsets have gaps, as in a compacted log */
     bool is_lossy_mark; /* the high watermark's checkpoint may be ahead of what is synced */
     bool is_verbose;

@@ -390,10 +390,23 @@ static enum stele_err work_roll(struct crash_world *world)
     return stele_log_roll_if_old(world->log, &is_rolled);
 }
 
+/* What a node does once for a directory that it made, before it tells of anything in it. */
+static bool sync_names(struct crash_world *world)
+{
+    struct stele_vfs *vfs = world->test.env.vfs;
+    if (world->is_named)
+        return true;
+    if (vfs->ops->sync_dir(vfs, CRASH_DIR) != STELE_OK)
+        return false;
+    stele_log_directory_synced(world->log);
+    world->is_named = true;
+    return true;
+}
+
 static enum stele_err work_mark(struct crash_world *world)
 {
     stele_log_set_high_watermark(world->log, stele_log_end_offset(world->log));
-    if (crash_chance(world, 1, 3))
+    if (crash_chance(world, 1, 3) && sync_names(world))
         crash_write_checkpoint(world);
     return STELE_OK;
 }

@@ -235,11 +235,14 @@ static enum stele_err open_log(struct crash_world *world, struct stele_recovery_
                                   .dir = CRASH_DIR,
                                   .name = "t-0",
                                   .config = world->config,
+                                  .is_new = world->is_new,
                                   .is_compacted = world->is_gappy,
                                   .was_clean = checkpoint->is_clean,
                                   .recovery_point = checkpoint->recovery_point,
                                   .log_start_offset = checkpoint->log_start_offset,
                                   .high_watermark = checkpoint->high_watermark};
+    world->is_named = !world->is_new; /* a start that is not the first syncs it */
+    world->is_new = false;
     checkpoint->is_clean = false; /* the marker goes before a log is touched */
     world->model.doing = "recovery";
     enum stele_err err = stele_log_open(&open, &world->log, out_report, &error);
@@ -563,6 +566,7 @@ static void run_begin(struct crash_world *world, uint64_t seed)
     world->sync_failures = 0;
     draw_config(world);
     disk_new(world, seed);
+    world->is_new = true;
     world->cache = stele_file_cache_new(&world->test.env, 4, 1 << 16);
     MODEL_CHECK(&world->model, world->cache != NULL, "no memory");
 }

@@ -421,6 +421,33 @@ static void test_names(void **state)
     }
 }
 
+static int64_t name_syncs(const struct node_world *world)
+{
+    const struct sim_disk_stats *stats = sim_disk_stats(world->disk);
+    return stats->calls[SIM_DISK_SYNC] + stats->calls[SIM_DISK_SYNC_DIR];
+}
+
+/* Of many new partitions each has its own names synced, once, and the directory that they lie in not for each. */
+static void test_names_of_many(void **state)
+{
+    enum { MANY = 200, A_JOB = 16 };
+    (void)state;
+    for (uint64_t seed = 0; seed < SEEDS; seed++) {
+        struct stele_uuid topic_id;
+        struct node_world *world = node_world_new(seed, 2);
+        node_world_set(world, "log.dirs", "a");
+        node_world_start(world);
+        struct node_conn *conn = node_world_greet(world, 1);
+        int64_t before = name_syncs(world);
+        assert_int_equal(node_conn_create_topic(conn, "t", MANY, &topic_id), STELE_OK);
+        node_world_run(world);
+        assert_in_range(name_syncs(world) - before, 2 * MANY, 2 * MANY + MANY / A_JOB + 20);
+        assert_ok(node_world_stop(world));
+        assert_true(exists(world, "a/.kafka_cleanshutdown"));
+        node_world_free(world);
+    }
+}
+
 /* A log that cannot be opened for want of room comes up when there is some. A stop before that leaves no clean marker:
  * what it holds was not recovered. */
 static void test_opening_waits(void **state)
@@ -549,6 +576,7 @@ int main(void)
         cmocka_unit_test(test_flush_messages),
         cmocka_unit_test(test_failed_metadata),
         cmocka_unit_test(test_names),
+        cmocka_unit_test(test_names_of_many),
         cmocka_unit_test(test_opening_waits),
         cmocka_unit_test(test_last_checkpoint),
         cmocka_unit_test(test_rounds),
