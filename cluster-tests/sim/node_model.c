@@ -353,6 +353,8 @@ void model_delivered(struct run_producer *producer, const struct stele_delivery 
     struct run *run = producer->run;
     int64_t tag = (int64_t)delivery->tag;
     struct run_record *record = &run->records[tag];
+    STELE_ASSERT(delivery->partition >= 0);
+    STELE_ASSERT(delivery->partition < RUN_PARTITIONS_MAX);
     sim_world_mix(&run->world, (uint64_t)delivery->offset);
     if (++record->deliveries != 1)
         sim_world_fail(&run->world, "record %lld was reported twice", (long long)tag);
