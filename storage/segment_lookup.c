@@ -245,6 +245,17 @@ static enum stele_err scan_start(struct header_scan *scan, int64_t offset, int64
     return STELE_OK;
 }
 
+/* A last offset that rotted may claim what the next batch holds; CORRUPT then. */
+static enum stele_err check_reach(struct header_scan *scan, int64_t last, int64_t next_pos)
+{
+    struct stele_batch_header next;
+    int64_t bytes = 0;
+    enum stele_err err = scan_header(scan, next_pos, &next, &bytes);
+    if (err == STELE_END || err == STELE_CORRUPT)
+        return STELE_OK; /* nothing is there to hold it against */
+    return err == STELE_OK && next.base_offset <= last ? STELE_CORRUPT : err;
+}
+
 /* From the batch at *inout_pos on the first one that reaches `offset`. */
 static enum stele_err scan_for(struct header_scan *scan, int64_t offset, int64_t *inout_pos,
                                struct stele_batch_header *out_header)
@@ -260,7 +271,7 @@ static enum stele_err scan_for(struct header_scan *scan, int64_t offset, int64_t
         last = stele_batch_last_offset(&header);
         if (last >= offset) {
             *out_header = header;
-            return STELE_OK;
+            return header.base_offset < offset ? check_reach(scan, last, *inout_pos + bytes) : STELE_OK;
         }
         if (since_entry > scan->seg->index_interval_bytes) {
             scan->missed++;

@@ -124,6 +124,26 @@ static void read_behind_unseen_damage(struct log_world *w, int index_interval_by
     world_check_readable(w, 12, RECORDS);
 }
 
+/* A last offset that rotted and claims what later batches hold: a reader gets them, and a truncation among them keeps
+ * those before it. */
+static void test_last_offset_that_claims_more(void **state)
+{
+    struct log_world *w = *state;
+    int64_t base_offset = -1;
+    w->open.config.index_interval_bytes = 3000; /* no entry behind it */
+    fill_one_segment(w);
+    int64_t pos = world_pos(w, 4, 0), bytes = world_pos(w, 20, 0);
+    assert_ok(sim_disk_flip(w->disk, world_file(0, ".log").text, pos + STELE_BATCH_POS_ATTRIBUTES + 4, 1));
+    assert_ok(world_read(w, 5, &base_offset));
+    assert_int_equal(base_offset, 5);
+    world_check_readable(w, 0, 4);
+    world_check_readable(w, 5, RECORDS);
+    assert_ok(stele_log_truncate(w->log, 20));
+    assert_int_equal(world_size(w, world_file(0, ".log")), bytes);
+    world_append(w, 2, 1);
+    world_check_readable(w, 5, 22);
+}
+
 static void test_reads_behind_unseen_damage(void **state)
 {
     read_behind_unseen_damage(*state, 3000);
@@ -226,6 +246,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(test_every_bit_of_a_batch),
         CASE(test_a_sector_of_batches),
+        CASE(test_last_offset_that_claims_more),
         CASE(test_reads_behind_unseen_damage),
         CASE(test_reads_behind_unseen_damage_with_entries),
         CASE(test_truncation_behind_unseen_damage),
