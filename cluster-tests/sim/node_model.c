@@ -254,6 +254,8 @@ static void check_order(struct run_producer *producer, int64_t tag, const struct
     struct run *run = producer->run;
     const struct run_record *record = &run->records[tag];
     int partition = delivery->partition;
+    STELE_ASSERT(partition >= 0);
+    STELE_ASSERT(partition < RUN_PARTITIONS_MAX);
     if (tag <= producer->last_tag[partition])
         sim_world_fail(&run->world, "record %lld was reported after record %lld, which was sent later", (long long)tag,
                        (long long)producer->last_tag[partition]);
@@ -353,8 +355,6 @@ void model_delivered(struct run_producer *producer, const struct stele_delivery 
     struct run *run = producer->run;
     int64_t tag = (int64_t)delivery->tag;
     struct run_record *record = &run->records[tag];
-    STELE_ASSERT(delivery->partition >= 0);
-    STELE_ASSERT(delivery->partition < RUN_PARTITIONS_MAX);
     sim_world_mix(&run->world, (uint64_t)delivery->offset);
     if (++record->deliveries != 1)
         sim_world_fail(&run->world, "record %lld was reported twice", (long long)tag);
