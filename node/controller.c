@@ -289,7 +289,7 @@ enum stele_err stele_controller_open(struct stele_controller *control, const str
 {
     struct stele_partition_setup setup = {.topic = place->topic->name,
                                           .key = {.topic_id = place->topic->topic_id, .number = place->number},
-                                          .leader_epoch = place->topic->partitions[place->number].state.leader_epoch,
+                                          .state = place->topic->partitions[place->number].state,
                                           .dir = place->dir,
                                           .path = place->path != NULL ? place->path : "",
                                           .why_offline = place->path != NULL ? NULL : "its log directory is offline",

@@ -62,17 +62,6 @@ static void take_points(struct stele_log_points *points, const struct stele_log 
     points->first_segment_base = stele_log_segment(log, 0)->base_offset;
 }
 
-/* What is about to be cut away must not be missed after a crash. */
-static void lower_points(struct stele_log_points *points, const struct stele_partition *partition)
-{
-    int64_t cut = stele_partition__cut_offset(partition);
-    if (cut == INT64_MAX)
-        return;
-    points->recovery_point = stele_min_i64(points->recovery_point, stele_log_point_after_cut(partition->log, cut));
-    points->log_start_offset = stele_min_i64(points->log_start_offset, cut);
-    points->high_watermark = stele_min_i64(points->high_watermark, cut);
-}
-
 static void gather_points(struct gather *gather)
 {
     struct stele_shard *shard = gather->shard;
@@ -92,7 +81,7 @@ static void gather_points(struct gather *gather)
         gather->count++;
         if (partition->log != NULL) {
             take_points(points, partition->log);
-            lower_points(points, partition);
+            stele_replica__cap_points(partition, points);
             if (!partition->is_named) /* a recovery point says that the names are synced */
                 points->recovery_point = points->high_watermark = partition->open.recovery_point;
             continue;

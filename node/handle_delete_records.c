@@ -32,7 +32,7 @@ static void fill(struct stele_delete_records_result *result, const struct delete
                                                    .message = message,
                                                    .topic_id = trim->op.topic_id,
                                                    .partition = trim->op.number,
-                                                   .low_watermark = err == STELE_OK ? trim->log_start_offset : -1,
+                                                   .low_watermark = err == STELE_OK ? trim->low_watermark : -1,
                                                    .current_leader_id = trim->op.current_leader_id,
                                                    .current_leader_epoch = trim->op.current_leader_epoch};
 }
@@ -99,6 +99,10 @@ static void release(struct stele_server_call *call)
 {
     struct delete_records *all = call->state;
     stele_list_remove(&all->wait.link);
+    for (size_t i = 0; i < all->count; i++) {
+        if (all->parts[i].trim.timer.fire != NULL)
+            stele_timer_cancel(all->parts[i].trim.op.shard->wheel, &all->parts[i].trim.timer);
+    }
 }
 
 void stele_handle_delete_records(struct stele_server_call *call)
@@ -125,7 +129,8 @@ void stele_handle_delete_records(struct stele_server_call *call)
                                                       .leader_epoch = in->current_leader_epoch,
                                                       .run = stele_partition_trim,
                                                       .done = part_done},
-                                               .offset = in->offset};
+                                               .offset = in->offset,
+                                               .timeout_ms = request->timeout_ms};
         stele_op_submit(&parts[i].trim.op);
     }
     if (--all->pending == 0)

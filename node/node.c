@@ -36,6 +36,13 @@ static void read_limits(struct stele_node *node)
                                           bounded_ms(settings, "replica.high.watermark.checkpoint.interval.ms"));
     limits->checkpoint_ms =
         stele_min_i64(limits->checkpoint_ms, bounded_ms(settings, "log.flush.start.offset.checkpoint.interval.ms"));
+    limits->replica_lag_ms = (int32_t)bounded_ms(settings, "replica.lag.time.max.ms");
+    limits->replica_fetch_wait_ms = (int32_t)bounded_ms(settings, "replica.fetch.wait.max.ms");
+    limits->replica_fetch_backoff_ms = (int32_t)bounded_ms(settings, "replica.fetch.backoff.ms");
+    limits->replica_fetch_bytes_max = (int32_t)stele_settings_int(settings, "replica.fetch.max.bytes");
+    limits->replica_fetch_response_bytes_max =
+        (int32_t)stele_settings_int(settings, "replica.fetch.response.max.bytes");
+    limits->replica_timeout_ms = bounded_ms(settings, "replica.socket.timeout.ms");
     stele_node_take_limits(node);
     limits->metrics_topics_max = (int)stele_settings_int(settings, "metrics.topics.max");
     limits->opening_max = (int)stele_settings_int(settings, "num.recovery.threads.per.data.dir") *

@@ -16,6 +16,9 @@ struct stele_node_limits {
     _Atomic int64_t slow_us; /* slow.request.ms */
     int metrics_topics_max;
     int opening_max; /* partitions that one shard opens at the same time */
+    int32_t replica_lag_ms;
+    int32_t replica_fetch_bytes_max, replica_fetch_response_bytes_max, replica_fetch_wait_ms, replica_fetch_backoff_ms;
+    int64_t replica_timeout_ms;
 };
 
 /** What shards tell each other of a log directory. */
@@ -31,6 +34,18 @@ struct stele_dir_note {
     int dir;
 };
 
+struct stele_isr_wish;
+
+/** The control plane as the data shards see it; called on the control shard. NULL: it is not there, wishes are answered
+ * NOT_CONTROLLER. */
+struct stele_cluster_hooks {
+    /** In the order in which one shard sent them. At the end of the node nobody is to be answered any more. */
+    void (*isr_wish)(void *arg, struct stele_isr_wish *wish);
+    /** A connection to that node closed, or could not be made: a hint that it is gone. */
+    void (*connection_closed)(void *arg, int32_t node_id);
+    void *arg;
+};
+
 struct stele_node {
     struct stele_node_options options;
     struct stele_mem *mem;
@@ -40,8 +55,9 @@ struct stele_node {
     struct stele_shard *shards;
     int shard_count;
     struct stele_controller control;
-    int64_t began_us;       /* monotonic, when it was made */
-    struct stele_list asks; /* observations for the host (samples.c) */
+    struct stele_cluster_hooks hooks; /* the control shard's */
+    int64_t began_us;                 /* monotonic, when it was made */
+    struct stele_list asks;           /* observations for the host (samples.c) */
 
     /* Constant from `ready` on. */
     struct stele_dir_state *dirs;

@@ -76,13 +76,6 @@ enum stele_err stele_partition__state_error(const struct stele_partition *partit
     return STELE_UNKNOWN_SERVER_ERROR;
 }
 
-static enum stele_err check_epoch(const struct stele_op *op, const struct stele_partition *partition)
-{
-    if (op->leader_epoch < 0 || op->leader_epoch == partition->leader_epoch)
-        return STELE_OK;
-    return op->leader_epoch < partition->leader_epoch ? STELE_FENCED_LEADER_EPOCH : STELE_UNKNOWN_LEADER_EPOCH;
-}
-
 static void op_arrived(struct stele_task *task)
 {
     struct stele_op *op = STELE_CONTAINER_OF(task, struct stele_op, task);
@@ -94,8 +87,8 @@ static void op_arrived(struct stele_task *task)
     }
     op->partition = partition;
     enum stele_err err = op->is_for_any_state ? STELE_OK : stele_partition__state_error(partition);
-    if (err == STELE_OK)
-        err = check_epoch(op, partition);
+    if (err == STELE_OK && !op->is_for_any_state)
+        err = stele_replica__check_leads(op);
     if (err != STELE_OK)
         stele_op__finish(op, err);
     else
@@ -115,30 +108,7 @@ void stele_op_submit(struct stele_op *op)
     stele_shard_send(op->home, op->shard, &op->task);
 }
 
-/* Acknowledgements and the high watermark. */
-
-static bool is_durable(const struct stele_partition *partition, const struct stele_produce_op *produce)
-{
-    if (!partition->is_named)
-        return false;
-    return !stele_log_config(partition->log)->flush_before_ack ||
-           stele_log_recovery_point(partition->log) > produce->appended.last_offset;
-}
-
-static void count_visible(struct stele_partition *partition, int64_t high_watermark)
-{
-    for (struct stele_list *at = partition->acks.next; at != &partition->acks; at = at->next) {
-        struct stele_produce_op *produce = produce_of(op_at(at));
-        if (produce->is_visible || produce->appended.is_duplicate || produce->appended.last_offset >= high_watermark)
-            continue;
-        produce->is_visible = true;
-        partition->visible_bytes += (int64_t)produce->validated.bytes;
-    }
-    if (partition->late_bytes > 0 && partition->late_offset < high_watermark) {
-        partition->visible_bytes += partition->late_bytes;
-        partition->late_bytes = 0;
-    }
-}
+/* Acknowledgements. */
 
 /* It no longer waits for its answer. */
 static void leave_acks(struct stele_produce_op *produce)
@@ -150,44 +120,59 @@ static void leave_acks(struct stele_produce_op *produce)
 static void timer_fired(struct stele_timer *timer)
 {
     struct stele_produce_op *produce = STELE_CONTAINER_OF(timer, struct stele_produce_op, timer);
-    struct stele_partition *partition = produce->op.partition;
-    if (!produce->is_visible && !produce->appended.is_duplicate) {
-        partition->late_bytes += (int64_t)produce->validated.bytes;
-        partition->late_offset = stele_max_i64(partition->late_offset, produce->appended.last_offset);
-    }
     leave_acks(produce);
     stele_op__finish(&produce->op, STELE_REQUEST_TIMED_OUT);
 }
 
-/* Answered at once, or by a sync, or when its time is over. */
+/* Answered at once, or when the machine says so, or when its time is over. */
 static void wait_for_ack(struct stele_partition *partition, struct stele_produce_op *produce)
 {
     struct stele_shard *shard = partition->shard;
+    produce->wait = (struct stele_produce_wait){.leader_epoch = partition->replica.leader.leader_epoch,
+                                                .acks = produce->acks,
+                                                .required_offset = produce->appended.last_offset + 1};
     stele_timer_init(&produce->timer, timer_fired);
-    stele_list_push(&partition->acks, &produce->op.link);
+    stele_list_push(produce->acks == -1 ? &partition->acks : &partition->written_acks, &produce->op.link);
     stele_partition__name(partition);
-    if (produce->acks != 0 && !is_durable(partition, produce))
+    if (produce->acks != 0)
         stele_shard_arm(shard, &produce->timer, stele_env_mono_ms(shard->env) + stele_max_i64(produce->timeout_ms, 0));
 }
 
-static void answer_durable(struct stele_partition *partition)
+/* A set of one replica adds nothing to what is written here. */
+static enum stele_durability durability_of(const struct stele_partition *partition, enum stele_ack_level level)
 {
-    while (!stele_list_is_empty(&partition->acks)) {
-        struct stele_op *op = op_at(partition->acks.next);
+    bool is_alone = partition->replica.leader.isr.count == 1;
+    return is_alone && level == STELE_ACK_REPLICATED ? STELE_DURABILITY_WRITTEN : (enum stele_durability)level;
+}
+
+static void answer_acks(struct stele_partition *partition, struct stele_list *acks)
+{
+    struct stele_log *log = partition->log;
+    while (!stele_list_is_empty(acks) && partition->is_named) {
+        struct stele_op *op = op_at(acks->next);
         struct stele_produce_op *produce = produce_of(op);
-        if (!is_durable(partition, produce))
+        struct stele_produce_outcome outcome = stele_leader_produce_outcome(&partition->replica.leader, &produce->wait);
+        if (outcome.is_pending)
             return;
         leave_acks(produce);
-        if (stele_log_config(partition->log)->flush_before_ack) {
+        if (stele_log_config(log)->flush_before_ack) {
             produce->op.stages.fsync_us = stele_env_mono_us(partition->shard->env) - produce->appended_us;
             STELE_METRIC_OBSERVE(partition->shard->env->metrics, request_fsync, produce->op.stages.fsync_us);
         }
-        produce->log_start_offset = stele_log_start_offset(partition->log);
-        produce->durability = stele_log_recovery_point(partition->log) > produce->appended.last_offset
-                                  ? STELE_DURABILITY_SYNCED
-                                  : STELE_DURABILITY_WRITTEN;
-        stele_op__finish(op, STELE_OK);
+        produce->log_start_offset = stele_log_start_offset(log);
+        produce->durability = durability_of(partition, outcome.level);
+        stele_op__finish(op, outcome.err);
     }
+}
+
+void stele_partition__look(struct stele_partition *partition)
+{
+    if (partition->state != STELE_PARTITION_OPEN)
+        return;
+    answer_acks(partition, &partition->acks);
+    answer_acks(partition, &partition->written_acks);
+    stele_partition__look_at_trims(partition);
+    stele_partition__wake_reads(partition);
 }
 
 void stele_partition__advance(struct stele_partition *partition)
@@ -195,35 +180,37 @@ void stele_partition__advance(struct stele_partition *partition)
     if (partition->state != STELE_PARTITION_OPEN)
         return;
     struct stele_log *log = partition->log;
-    bool is_synced_first = stele_log_config(log)->flush_before_ack;
-    int64_t target = is_synced_first ? stele_log_recovery_point(log) : stele_log_end_offset(log);
-    if (is_synced_first && !partition->is_named)
-        target = 0; /* synced bytes under a name that is not */
-    target = stele_min_i64(target, stele_partition__cut_offset(partition));
-    if (target > stele_log_high_watermark(log)) {
-        stele_log_set_high_watermark(log, target);
-        partition->shard->is_changed = true;
-    }
-    count_visible(partition, stele_log_high_watermark(log));
-    answer_durable(partition);
-    if (is_synced_first && stele_log_recovery_point(log) < stele_log_end_offset(log))
+    stele_replica__synced(partition);
+    stele_partition__look(partition);
+    if (stele_log_config(log)->flush_before_ack && stele_log_recovery_point(log) < stele_log_end_offset(log))
         stele_partition__flush(partition);
-    stele_partition__wake_reads(partition);
 }
 
-void stele_partition__refuse_acks(struct stele_partition *partition, enum stele_err err)
+static void refuse(struct stele_list *acks, enum stele_err err)
 {
-    while (!stele_list_is_empty(&partition->acks)) {
-        struct stele_op *op = op_at(partition->acks.next);
+    while (!stele_list_is_empty(acks)) {
+        struct stele_op *op = op_at(acks->next);
         leave_acks(produce_of(op));
         stele_op__finish(op, err);
     }
 }
 
-void stele_partition__refuse_beyond(struct stele_partition *partition, int64_t offset)
+void stele_partition__refuse_acks(struct stele_partition *partition, enum stele_err err)
 {
-    struct stele_list *at = partition->acks.next;
-    while (at != &partition->acks) {
+    refuse(&partition->acks, err);
+    refuse(&partition->written_acks, err);
+    while (!stele_list_is_empty(&partition->trims)) {
+        struct stele_op *op = op_at(partition->trims.next);
+        stele_timer_cancel(op->shard->wheel, &STELE_CONTAINER_OF(op, struct stele_trim_op, op)->timer);
+        stele_list_remove(&op->link);
+        stele_op__finish(op, err);
+    }
+}
+
+static void refuse_beyond(struct stele_list *acks, int64_t offset)
+{
+    struct stele_list *at = acks->next;
+    while (at != acks) {
         struct stele_op *op = op_at(at);
         at = at->next;
         if (produce_of(op)->appended.last_offset < offset)
@@ -231,8 +218,12 @@ void stele_partition__refuse_beyond(struct stele_partition *partition, int64_t o
         leave_acks(produce_of(op));
         stele_op__finish(op, STELE_NOT_LEADER_OR_FOLLOWER);
     }
-    if (partition->late_offset >= offset)
-        partition->late_bytes = 0;
+}
+
+void stele_partition__refuse_beyond(struct stele_partition *partition, int64_t offset)
+{
+    refuse_beyond(&partition->acks, offset);
+    refuse_beyond(&partition->written_acks, offset);
 }
 
 void stele_partition_fail(struct stele_partition *partition)
@@ -243,6 +234,7 @@ void stele_partition_fail(struct stele_partition *partition)
     dir_state(partition)->has_failed_log = true;
     stele_timer_cancel(partition->shard->wheel, &partition->flush_timer);
     stele_timer_cancel(partition->shard->wheel, &partition->unlink_timer);
+    stele_replica__end(partition);
     stele_partition__refuse_acks(partition, STELE_KAFKA_STORAGE_ERROR);
     stele_partition__wake_reads(partition);
 }
@@ -281,7 +273,7 @@ static void append(struct stele_partition *partition, struct stele_produce_op *p
     struct stele_append in = {.bytes = rebuilt != NULL ? rebuilt->bytes : produce->bytes,
                               .count = produce->validated.bytes,
                               .origin = STELE_ORIGIN_CLIENT,
-                              .leader_epoch = partition->leader_epoch};
+                              .leader_epoch = partition->replica.leader.leader_epoch};
     struct stele_env *env = partition->shard->env;
     enum stele_err err = stele_log_append(partition->log, &in, &produce->appended);
     produce->appended_us = stele_env_mono_us(env);
@@ -309,6 +301,8 @@ static void append(struct stele_partition *partition, struct stele_produce_op *p
     stele_log_dirs_take(partition->shard->node->control.dirs, partition->dir, (int64_t)in.count);
     partition->shard->is_changed = true;
     wait_for_ack(partition, produce);
+    if (!produce->appended.is_duplicate)
+        stele_replica__appended(partition, (int64_t)in.count);
     if (produce->appended.wants_flush)
         stele_partition__flush(partition);
     stele_partition__advance(partition);
@@ -317,13 +311,25 @@ static void append(struct stele_partition *partition, struct stele_produce_op *p
         stele_partition_hurry(partition);
 }
 
+/* Again when its turn comes: it may have been validated while the lead passed on. */
+static enum stele_err admit(struct stele_produce_op *produce)
+{
+    struct stele_partition *partition = produce->op.partition;
+    enum stele_err err = stele_partition__state_error(partition);
+    if (err == STELE_OK)
+        err = stele_replica__check_leads(&produce->op);
+    if (err == STELE_OK && partition->truncating != NULL)
+        err = STELE_NOT_LEADER_OR_FOLLOWER;
+    return err == STELE_OK ? stele_leader_admits(&partition->replica.leader, produce->acks) : err;
+}
+
 static void produce_now(struct stele_partition *partition, struct stele_produce_op *produce)
 {
-    if (partition->state != STELE_PARTITION_OPEN || partition->truncating != NULL) {
+    enum stele_err err = admit(produce);
+    if (err != STELE_OK) {
         stele_buf_unref(produce->validated.rebuilt);
         produce->validated.rebuilt = NULL;
-        enum stele_err err = stele_partition__state_error(partition);
-        stele_op__finish(&produce->op, err == STELE_OK ? STELE_NOT_LEADER_OR_FOLLOWER : err);
+        stele_op__finish(&produce->op, err);
         return;
     }
     stele_op__begin(&produce->op);
@@ -391,13 +397,9 @@ void stele_partition_produce(struct stele_op *op)
         refuse_full(produce);
         return;
     }
-    if (produce->acks < -1 || produce->acks > 1) {
-        stele_op__finish(op, STELE_INVALID_REQUIRED_ACKS);
-        return;
-    }
-    /* There is one replica until there is replication. */
-    if (produce->acks == -1 && stele_log_config(partition->log)->min_insync_replicas > 1) {
-        stele_op__finish(op, STELE_NOT_ENOUGH_REPLICAS);
+    enum stele_err err = admit(produce);
+    if (err != STELE_OK) {
+        stele_op__finish(op, err);
         return;
     }
     stele_list_push(&partition->queue, &op->link);

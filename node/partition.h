@@ -4,9 +4,11 @@
  *  1. A partition belongs to one shard. Others hold no pointer to it; they send operations.
  *  2. Produces are appended in the order of their arrival, also when one is validated in a job. A read of a connection
  * waits for the produces that the same connection sent before.
- *  3. The high watermark is the end offset; with flush.before.ack it is the recovery point, so that nobody reads what
- * a crash may take back.
- *  4. A produce is acknowledged after its directory's names are synced and, with flush.before.ack, its bytes are.
+ *  3. Who leads, how far readers see (the high watermark) and when a produce is answered, the machines of replication
+ * say (node/partition_replica.h). Of one replica: the end offset; with flush.before.ack the recovery point, so that
+ * nobody reads what a crash may take back.
+ *  4. A produce is acknowledged after its directory's names are synced; what lies under a name that is not, counts as
+ * not synced.
  * States: any -> REMOVED (its topic goes), OPENING -> OPEN | OFFLINE (open), OPEN -> OFFLINE (a failed write or sync),
  * OPEN -> CLOSED (stop). */
 #ifndef STELE_NODE_PARTITION_H
@@ -14,6 +16,8 @@
 
 #include "base/timing_wheel.h"
 #include "node/controller.h"
+#include "node/operation.h"
+#include "node/partition_replica.h"
 #include "node/server_call.h"
 #include "node/shard.h"
 #include "node/table.h"
@@ -22,27 +26,6 @@
 #include "storage/explain.h"
 #include "storage/log.h"
 #include "storage/validate.h"
-
-/** What every operation has. It lives in its asker's memory and is handed over until `done` is called. */
-struct stele_op {
-    struct stele_task task;
-    struct stele_list link;    /* in one of the partition's lists */
-    struct stele_shard *home;  /* of the asker */
-    struct stele_shard *shard; /* of the partition */
-    const void *origin;        /* operations of one origin keep their order */
-    struct stele_uuid topic_id;
-    int32_t number;
-    int32_t leader_epoch;              /* as the asker knows it; -1: not checked */
-    bool is_for_any_state;             /* `run` is called also when the partition is not open */
-    struct stele_partition *partition; /* set on its shard */
-    void (*run)(struct stele_op *op);  /* on the partition's shard */
-    void (*now)(struct stele_op *op);  /* when it had to wait for its turn */
-    void (*done)(struct stele_op *op); /* on `home` */
-    enum stele_err err;
-    int32_t current_leader_id, current_leader_epoch; /* -1, or hints */
-    int64_t sent_us;                                 /* monotonic, when it was submitted */
-    struct stele_stages stages;
-};
 
 struct stele_produce_op {
     struct stele_op op;
@@ -63,7 +46,8 @@ struct stele_produce_op {
     enum stele_err validate_err;
     struct stele_error error;
     struct stele_timer timer;
-    bool is_validating, is_validated, is_visible;
+    struct stele_produce_wait wait;
+    bool is_validating, is_validated;
     int64_t appended_us; /* monotonic */
 };
 
@@ -111,34 +95,12 @@ struct stele_list_op {
 struct stele_trim_op {
     struct stele_op op;
     int64_t offset;      /* the new start; -1: the high watermark */
+    int32_t timeout_ms;  /* for which it may wait for the other replicas */
     const char *message; /* a constant; NULL: none */
-    int64_t log_start_offset;
-};
+    int64_t low_watermark;
 
-/** Cuts the log: everything from `offset` on goes. While it is under way nothing is appended and nobody reads beyond
- * the cut; when it ends no connection holds a byte of what was cut:
- *  1. Produces that wait for their durability beyond the cut are refused, a new generation of the partition begins.
- *  2. Every data shard closes the connections that hold a range of an older generation that the cut takes bytes of,
- * drops those that are not yet in an answer (NOT_LEADER_OR_FOLLOWER), and says so.
- *  3. The checkpoints are lowered and written.
- *  4. When no flush is under way the log is cut, and every waiting read is woken.
- * Errors: EXISTS (another one is under way), those of checkpoints and of stele_log_truncate, and what operations get of
- * a partition that is not open; the log is as it was then, unless it is offline. Who asked and goes with the node in
- * the middle takes wait.link out of its list. */
-struct stele_truncate_op {
-    struct stele_op op;
-    int64_t offset;
-
-    int64_t end_offset; /* of the log after it */
-
-    /* the partition's */
-    struct stele_log_cut cut;
-    int64_t generation; /* ranges of older ones are looked at */
-    int pending;        /* shards that have not answered */
-    struct stele_task task;
-    struct stele_checkpoint_wait wait;
-    enum stele_err wait_err;
-    bool waits_for_flush;
+    int64_t start_offset; /* the partition's, as the next */
+    struct stele_timer timer;
 };
 
 /** A shard's part of step 2. */
@@ -175,7 +137,7 @@ struct stele_partition_key {
 struct stele_partition_setup {
     const char *topic;
     struct stele_partition_key key;
-    int32_t leader_epoch;
+    struct stele_partition_state state;
     int dir;
     const char *path;        /* "" : it lies on a directory that is offline */
     const char *why_offline; /* NULL: it is to be opened */
@@ -194,15 +156,16 @@ struct stele_partition {
     struct stele_shard *shard;
     char *topic, *name, *path;
     int dir;
-    int32_t leader_epoch;
     enum stele_partition_life state;
     struct stele_log *log; /* NULL until open */
+    struct stele_replica replica;
 
-    struct stele_list queue;         /* produces not yet appended, and reads behind them */
-    struct stele_list acks;          /* appended produces that wait for a sync */
-    int64_t late_bytes, late_offset; /* of those that were answered before they were visible, and their last offset */
-    struct stele_list reads;         /* parked */
-    int64_t generation;              /* grows with every truncation */
+    struct stele_list queue;        /* produces not yet appended, and reads behind them */
+    struct stele_list acks;         /* appended produces that wait for the in-sync replicas, in order */
+    struct stele_list written_acks; /* those that wait for this one alone */
+    struct stele_list trims;        /* deletions that wait for the other replicas */
+    struct stele_list reads;        /* parked */
+    int64_t generation;             /* grows with every truncation */
     struct stele_truncate_op *truncating;
     struct stele_revoke *revokes; /* one a data shard; made by the first truncation */
     int64_t visible_bytes;        /* appended since start and below the high watermark; only grows */
@@ -323,7 +286,7 @@ int64_t stele_partition__cut_offset(const struct stele_partition *partition);
 void stele_partition__truncate_go_on(struct stele_partition *partition);
 /** Refuses the produces that wait for their durability and reach beyond an offset. */
 void stele_partition__refuse_beyond(struct stele_partition *partition, int64_t offset);
-/** Answers the produces that wait for a sync with an error: they may be there after the next start. */
+/** Answers the produces and deletions that wait with an error: they may be there after the next start. */
 void stele_partition__refuse_acks(struct stele_partition *partition, enum stele_err err);
 /** Arms `timer` for another try; one who stops does not wait for room, and what waits gets `err`. */
 void stele_partition__try_later(struct stele_partition *partition, struct stele_timer *timer, enum stele_err err);
@@ -345,8 +308,12 @@ void stele_partition__name_never(struct stele_partition *partition);
 /** In a job: the partition's metadata file, and its entry in the log directory. Errors: as the vfs's. */
 STELE_MUST_CHECK enum stele_err stele_partition__sync_names(struct stele_vfs *vfs,
                                                             const struct stele_partition *partition);
-/** Moves the high watermark to where it may be, answers the produces that are durable, wakes readers. */
+/** Something of the log moved: tells the machine, starts the sync that is waited for, looks at what waits. */
 void stele_partition__advance(struct stele_partition *partition);
+/** Produces, deletions and parked reads are looked at again. */
+void stele_partition__look(struct stele_partition *partition);
+/** Deletions alone. */
+void stele_partition__look_at_trims(struct stele_partition *partition);
 /** A job of the partition has ended. */
 void stele_partition__job_done(struct stele_partition *partition);
 /** Gives a removed partition back when nothing is under way any more; it may be gone after this. */

@@ -71,7 +71,7 @@ static void describe_now(struct stele_op *op)
 {
     struct stele_partition *partition = op->partition;
     struct stele_describe_op *describe = describe_of(op);
-    *describe->out = (struct stele_described_log){.message = "", .leader_epoch = partition->leader_epoch};
+    *describe->out = (struct stele_described_log){.message = "", .leader_epoch = partition->replica.leader_epoch};
     describe->out->directory = stele_arena_string(describe->arena, partition->path, strlen(partition->path));
     if (describe->out->directory == NULL) {
         describe->out->directory = "";

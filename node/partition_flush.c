@@ -44,7 +44,12 @@ void stele_partition__try_later(struct stele_partition *partition, struct stele_
 
 void stele_partition_hurry(struct stele_partition *partition)
 {
-    if (partition->state != STELE_PARTITION_OPEN || stele_list_is_empty(&partition->acks))
+    if (partition->state != STELE_PARTITION_OPEN)
+        return;
+    /* Whether the others will have it in time, nobody can say; who asked tries again where the lead goes. */
+    if (partition->replica.replica_count > 1)
+        stele_partition__refuse_acks(partition, STELE_NOT_LEADER_OR_FOLLOWER);
+    if (stele_list_is_empty(&partition->acks) && stele_list_is_empty(&partition->written_acks))
         return;
     stele_partition__name(partition);
     stele_partition__flush(partition);
@@ -188,39 +193,85 @@ void stele_partition_retain(struct stele_partition *partition)
     (void)err;
     if (deleted > 0 || has_rolled)
         partition->shard->is_changed = true;
+    if (deleted > 0)
+        stele_replica__synced(partition);
     stele_partition__arm_unlink(partition);
 }
 
 /* Delete records. */
 
+static struct stele_trim_op *trim_of(struct stele_op *op)
+{
+    return STELE_CONTAINER_OF(op, struct stele_trim_op, op);
+}
+
 static enum stele_err trim(struct stele_partition *partition, struct stele_trim_op *trim)
 {
     struct stele_log *log = partition->log;
     const struct stele_log_config *config = stele_log_config(log);
-    int64_t offset = trim->offset == -1 ? stele_log_high_watermark(log) : trim->offset;
     if (config->cleanup_compact && !config->cleanup_delete) {
         trim->message = "cleanup.policy of the topic is compact: only delete lets records be deleted";
         return STELE_POLICY_VIOLATION;
     }
-    if (offset < 0 || offset > stele_log_high_watermark(log)) {
+    enum stele_err err = stele_leader_delete_to(&partition->replica.leader, trim->offset, &trim->start_offset);
+    if (err != STELE_OK) {
         trim->message = "the offset is above the high watermark, or negative and not -1";
-        return STELE_OFFSET_OUT_OF_RANGE;
+        return err;
     }
-    enum stele_err err = stele_log_set_start_offset(log, offset);
+    err = stele_log_set_start_offset(log, trim->start_offset);
     if (stele_log_is_failed(log))
         stele_partition_fail(partition);
-    trim->log_start_offset = stele_log_start_offset(log);
     partition->shard->is_changed = true;
     return err;
+}
+
+void stele_partition__look_at_trims(struct stele_partition *partition)
+{
+    struct stele_list *at = partition->trims.next;
+    int64_t low_watermark = stele_leader_low_watermark(&partition->replica.leader);
+    while (at != &partition->trims) {
+        struct stele_op *op = STELE_CONTAINER_OF(at, struct stele_op, link);
+        struct stele_trim_op *waiting = trim_of(op);
+        at = at->next;
+        enum stele_err err = stele_replica__check_leads(op);
+        if (err == STELE_OK && low_watermark < waiting->start_offset)
+            continue;
+        stele_timer_cancel(partition->shard->wheel, &waiting->timer);
+        stele_list_remove(&op->link);
+        waiting->low_watermark = low_watermark;
+        stele_op__finish(op, err);
+    }
+}
+
+static void trim_fired(struct stele_timer *timer)
+{
+    struct stele_trim_op *trim = STELE_CONTAINER_OF(timer, struct stele_trim_op, timer);
+    trim->message = "not every replica has deleted the records yet: they will";
+    stele_list_remove(&trim->op.link);
+    stele_op__finish(&trim->op, STELE_REQUEST_TIMED_OUT);
 }
 
 static void trim_now(struct stele_op *op)
 {
     struct stele_partition *partition = op->partition;
-    if (partition->state == STELE_PARTITION_OPEN)
-        stele_op__finish(op, trim(partition, STELE_CONTAINER_OF(op, struct stele_trim_op, op)));
-    else
-        stele_op__finish(op, stele_partition__state_error(partition));
+    struct stele_shard *shard = partition->shard;
+    struct stele_trim_op *now = trim_of(op);
+    enum stele_err err = stele_partition__state_error(partition);
+    if (err == STELE_OK)
+        err = stele_replica__check_leads(op);
+    if (err == STELE_OK)
+        err = trim(partition, now);
+    if (err != STELE_OK) {
+        stele_op__finish(op, err);
+        return;
+    }
+    stele_timer_init(&now->timer, trim_fired);
+    stele_list_push(&partition->trims, &op->link);
+    stele_shard_arm(shard, &now->timer, stele_env_mono_ms(shard->env) + stele_max_i64(now->timeout_ms, 0));
+    stele_replica__synced(partition); /* the machine learns of the new start, and followers */
+    stele_partition__look_at_trims(partition);
+    if (shard->is_stopping)
+        stele_partition_hurry(partition);
 }
 
 void stele_partition_trim(struct stele_op *op)

@@ -126,7 +126,7 @@ void stele_partition__name(struct stele_partition *partition)
         stele_list_push(&shard->unnamed, &partition->name_link);
     }
     bool is_waiting = !stele_list_is_empty(&partition->name_link),
-         is_waited_for = !stele_list_is_empty(&partition->acks);
+         is_waited_for = !stele_list_is_empty(&partition->acks) || !stele_list_is_empty(&partition->written_acks);
     if (is_waiting && is_waited_for && !partition->is_named_first) {
         partition->is_named_first = true;
         stele_list_remove(&partition->name_link);

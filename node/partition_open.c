@@ -140,6 +140,7 @@ static void open_failed(struct stele_partition *partition)
 static void use_config(struct stele_partition *partition, const struct stele_log_config *config)
 {
     stele_log_set_config(partition->log, config);
+    stele_replica__configured(partition);
     stele_timer_cancel(partition->shard->wheel, &partition->flush_timer); /* flush.ms may be nearer now */
     stele_partition__advance(partition);
     stele_partition__arm_flush(partition);
@@ -171,6 +172,7 @@ static void open_done(struct stele_job *job)
             stele_partition__name(partition);
         if (partition->has_next_config)
             stele_log_set_config(partition->log, &partition->next_config);
+        stele_replica__opened(partition);
         stele_partition__advance(partition);
         stele_partition__arm_flush(partition);
         stele_partition__arm_unlink(partition);
@@ -228,7 +230,6 @@ static enum stele_err fill(struct stele_partition *partition, const struct stele
         return STELE_NO_MEMORY;
     partition->key = setup->key;
     partition->dir = setup->dir;
-    partition->leader_epoch = setup->leader_epoch;
     partition->is_named = !setup->is_new;
     partition->is_unmade = setup->is_unmade;
     partition->open = (struct stele_log_open){.dir = partition->path,
@@ -263,7 +264,10 @@ enum stele_err stele_partition_open(struct stele_node *node, const struct stele_
     }
     stele_list_init(&partition->queue);
     stele_list_init(&partition->acks);
+    stele_list_init(&partition->written_acks);
+    stele_list_init(&partition->trims);
     stele_list_init(&partition->reads);
+    stele_replica__init(partition, &setup->state);
     stele_list_init(&partition->opening_link);
     stele_list_init(&partition->name_link);
     stele_partition__init_timers(partition);
@@ -318,8 +322,11 @@ void stele_partition_free(struct stele_partition *partition)
     struct stele_mem *mem = shard->env->mem;
     stele_timer_cancel(shard->wheel, &partition->flush_timer);
     stele_timer_cancel(shard->wheel, &partition->unlink_timer);
+    stele_timer_cancel(shard->wheel, &partition->replica.timer);
+    stele_timer_cancel(shard->wheel, &partition->replica.fetch_timer);
     stele_list_remove(&partition->opening_link);
     stele_list_remove(&partition->name_link);
+    stele_list_remove(&partition->replica.truncate.wait.link);
     if (partition->flush != NULL)
         stele_log_flush_end(partition->log, partition->flush, STELE_CANCELLED);
     stele_log_free(partition->opened);
@@ -369,6 +376,7 @@ static void remove_arrived(struct stele_task *task)
     }
     stele_partition__name_never(partition);
     partition->state = STELE_PARTITION_REMOVED;
+    stele_replica__end(partition);
     stele_partition__refuse_acks(partition, STELE_UNKNOWN_TOPIC_ID);
     stele_partition__wake_reads(partition);
     stele_partition__check_removed(partition);
@@ -387,7 +395,9 @@ void stele_partition_remove(struct stele_partition *partition,
 
 bool stele_partition_is_idle(const struct stele_partition *partition)
 {
-    return partition->job_count == 0 && stele_list_is_empty(&partition->queue) && stele_list_is_empty(&partition->acks);
+    return partition->job_count == 0 && stele_list_is_empty(&partition->queue) &&
+           stele_list_is_empty(&partition->acks) && stele_list_is_empty(&partition->written_acks) &&
+           stele_list_is_empty(&partition->trims);
 }
 
 void stele_partition_close(struct stele_partition *partition)
@@ -401,6 +411,7 @@ void stele_partition_close(struct stele_partition *partition)
     }
     if (partition->state != STELE_PARTITION_OPEN)
         return;
+    stele_replica__end(partition);
     enum stele_err err = stele_log_close(partition->log);
     partition->state = err == STELE_OK ? STELE_PARTITION_CLOSED : STELE_PARTITION_OFFLINE;
     if (err != STELE_OK || !partition->is_named)

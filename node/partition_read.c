@@ -116,6 +116,13 @@ static void read_hot(struct stele_partition *partition, struct stele_read_op *re
     stele_op__finish(&read->op, err);
 }
 
+/* What was so when the operation came may have changed while it waited. */
+static enum stele_err still_serves(struct stele_op *op)
+{
+    enum stele_err err = stele_partition__state_error(op->partition);
+    return err == STELE_OK ? stele_replica__check_leads(op) : err;
+}
+
 static void load_work(struct stele_job *job)
 {
     struct stele_read_op *read = STELE_CONTAINER_OF(job, struct stele_read_op, cold.job);
@@ -129,8 +136,9 @@ static void load_done(struct stele_job *job)
     stele_slice_release(&read->slice);
     read->file = NULL;
     cold_ended(&read->op, &read->cold);
-    if (partition->state != STELE_PARTITION_OPEN) {
-        stele_op__finish(&read->op, stele_partition__state_error(partition));
+    enum stele_err err = still_serves(&read->op);
+    if (err != STELE_OK) {
+        stele_op__finish(&read->op, err);
     } else if (read->load_err == STELE_IO) {
         /* The range would end the connection in the middle of an answer, again and again. */
         stele_trace(partition->shard->env, STELE_TRACE_LOG_DAMAGED, partition->name, stele_err_text(read->load_err),
@@ -166,8 +174,9 @@ static void read_now(struct stele_op *op)
     stele_op__begin(op);
     read->slice = (struct stele_slice){.file = NULL};
     read->file = NULL;
-    if (partition->state != STELE_PARTITION_OPEN) {
-        stele_op__finish(op, stele_partition__state_error(partition));
+    enum stele_err err = still_serves(op);
+    if (err != STELE_OK) {
+        stele_op__finish(op, err);
     } else if (is_hot(partition, read)) {
         read_hot(partition, read);
     } else {
@@ -192,13 +201,19 @@ static void wake_read(struct stele_read_op *read)
     stele_op__post(&read->op);
 }
 
+static bool is_to_wake(const struct stele_partition *partition, const struct stele_read_op *read)
+{
+    return partition->state != STELE_PARTITION_OPEN || partition->replica.role != STELE_REPLICA_LEADER ||
+           partition->visible_bytes >= read->wake_at_bytes;
+}
+
 void stele_partition__wake_reads(struct stele_partition *partition)
 {
     struct stele_list *at = partition->reads.next;
     while (at != &partition->reads) {
         struct stele_read_op *read = read_of(op_at(at));
         at = at->next;
-        if (partition->state != STELE_PARTITION_OPEN || partition->visible_bytes >= read->wake_at_bytes)
+        if (is_to_wake(partition, read))
             wake_read(read);
     }
 }
@@ -221,7 +236,7 @@ static void park_arrived(struct stele_task *task)
     }
     stele_list_push(&partition->reads, &read->op.link);
     read->is_parked = true;
-    if (partition->state != STELE_PARTITION_OPEN || partition->visible_bytes >= read->wake_at_bytes)
+    if (is_to_wake(partition, read))
         wake_read(read);
 }
 
@@ -268,11 +283,12 @@ static void list_done(struct stele_job *job)
     struct stele_list_op *list = STELE_CONTAINER_OF(job, struct stele_list_op, cold.job);
     struct stele_partition *partition = list->op.partition;
     cold_ended(&list->op, &list->cold);
-    if (partition->state == STELE_PARTITION_OPEN) {
+    enum stele_err err = still_serves(&list->op);
+    if (err == STELE_OK) {
         list_step(partition, list);
     } else {
         stele_log_time_drop(&list->query);
-        stele_op__finish(&list->op, stele_partition__state_error(partition));
+        stele_op__finish(&list->op, err);
     }
     stele_partition__job_done(partition);
 }
@@ -290,9 +306,14 @@ static void list_step(struct stele_partition *partition, struct stele_list_op *l
         run_cold(partition, &list->cold);
         return;
     }
-    int64_t bound =
-        list->isolation == STELE_READ_COMMITTED ? stele_log_last_stable_offset(log) : stele_log_high_watermark(log);
+    int64_t bound = stele_log_high_watermark(log);
     list->found = list->query.found;
+    if (err == STELE_OK && list->timestamp == STELE_TIME_LATEST) {
+        err = stele_leader_latest_offset(&partition->replica.leader, &bound);
+        bound = stele_min_i64(bound, stele_log_high_watermark(log));
+    }
+    if (list->isolation == STELE_READ_COMMITTED)
+        bound = stele_min_i64(bound, stele_log_last_stable_offset(log));
     if (err == STELE_OK && list->timestamp == STELE_TIME_LATEST)
         list->found.offset = bound;
     else if (err == STELE_OK && list->timestamp != STELE_TIME_EARLIEST && list->found.offset >= bound)
@@ -308,10 +329,11 @@ static void list_now(struct stele_op *op)
     struct stele_list_op *list = list_of(op);
     stele_op__begin(op);
     list->query = (struct stele_time_query){.timestamp = list->timestamp};
-    if (partition->state == STELE_PARTITION_OPEN)
+    enum stele_err err = still_serves(op);
+    if (err == STELE_OK)
         list_step(partition, list);
     else
-        stele_op__finish(op, stele_partition__state_error(partition));
+        stele_op__finish(op, err);
 }
 
 void stele_partition_list(struct stele_op *op)

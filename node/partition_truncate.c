@@ -18,6 +18,8 @@ static void end(struct stele_truncate_op *truncate, enum stele_err err)
 {
     struct stele_partition *partition = truncate->op.partition;
     partition->truncating = NULL;
+    if (partition->state == STELE_PARTITION_OPEN)
+        stele_replica__lead_anew(partition);
     if (partition->log != NULL)
         truncate->end_offset = stele_log_end_offset(partition->log);
     if (partition->state == STELE_PARTITION_OPEN) {
@@ -39,8 +41,10 @@ static void cut(struct stele_partition *partition)
         truncate->waits_for_flush = true;
         return;
     }
+    partition->replica.leader.is_leading = false; /* no leader's log is cut; one that was leads anew after it */
     if (err == STELE_OK)
-        err = stele_log_truncate(partition->log, truncate->offset);
+        err = truncate->is_restart ? stele_log_restart_at(partition->log, truncate->offset)
+                                   : stele_log_truncate(partition->log, truncate->offset);
     if (stele_log_is_failed(partition->log))
         stele_partition_fail(partition);
     end(truncate, err);
@@ -59,10 +63,14 @@ void stele_partition__truncate_go_on(struct stele_partition *partition)
 static void written_home(struct stele_task *task)
 {
     struct stele_truncate_op *truncate = STELE_CONTAINER_OF(task, struct stele_truncate_op, task);
-    if (truncate->wait_err != STELE_OK)
+    struct stele_partition *partition = truncate->op.partition;
+    if (truncate->wait_err != STELE_OK) {
         end(truncate, truncate->wait_err);
-    else
-        cut(truncate->op.partition);
+        return;
+    }
+    if (partition->state == STELE_PARTITION_OPEN)
+        stele_replica__lowered(partition);
+    cut(partition);
 }
 
 static void written(struct stele_checkpoint_wait *wait, enum stele_err err)
@@ -87,8 +95,13 @@ static void revoked_home(struct stele_task *task)
 {
     struct stele_truncate_op *truncate = STELE_CONTAINER_OF(task, struct stele_revoke, task)->truncate;
     struct stele_shard *shard = truncate->op.shard;
+    struct stele_partition *partition = truncate->op.partition;
     if (--truncate->pending > 0)
         return;
+    if (partition->state == STELE_PARTITION_OPEN && stele_replica__is_lowered(partition)) {
+        cut(partition);
+        return;
+    }
     truncate->task.run = write_arrived;
     stele_shard_send(shard, &shard->node->shards[STELE_SHARD_CONTROL], &truncate->task);
 }
@@ -129,7 +142,9 @@ static enum stele_err begin(struct stele_partition *partition, struct stele_trun
                             sizeof(*partition->revokes));
     if (partition->revokes == NULL)
         return STELE_NO_MEMORY;
-    enum stele_err err = stele_log_find_cut(partition->log, truncate->offset, &truncate->cut);
+    truncate->cut = (struct stele_log_cut){.offset = INT64_MIN}; /* everything */
+    enum stele_err err =
+        truncate->is_restart ? STELE_OK : stele_log_find_cut(partition->log, truncate->offset, &truncate->cut);
     if (err != STELE_OK) {
         if (stele_log_is_failed(partition->log))
             stele_partition_fail(partition);
@@ -153,6 +168,6 @@ void stele_partition_truncate(struct stele_op *op)
         stele_op__finish(op, err);
         return;
     }
-    stele_partition__refuse_beyond(partition, truncate->offset);
+    stele_partition__refuse_beyond(partition, truncate->is_restart ? INT64_MIN : truncate->offset);
     revoke_all(partition);
 }

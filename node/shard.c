@@ -1,8 +1,10 @@
 #include "node/shard.h"
 
 #include "base/check.h"
+#include "node/isr_wish.h"
 #include "node/node_struct.h"
 #include "node/partition.h"
+#include "node/replica_fetcher.h"
 #include "node/session.h"
 #include "node/slowlog.h"
 
@@ -41,6 +43,8 @@ enum stele_err stele_shard_init(struct stele_shard *shard, struct stele_node *no
     stele_list_init(&shard->sessions);
     stele_list_init(&shard->cold);
     stele_list_init(&shard->holds);
+    stele_list_init(&shard->wishes);
+    stele_replica_fetchers_init(shard);
     stele_timer_init(&shard->retain_timer, retain_fired);
     stele_timer_init(&shard->expire_timer, expire_fired);
     shard->wheel = stele_timing_wheel_new(env->mem, WHEEL_TICK_MS, WHEEL_SLOTS, stele_env_mono_ms(env));
@@ -60,6 +64,11 @@ void stele_shard_deinit(struct stele_shard *shard)
 {
     if (shard->env == NULL)
         return;
+    stele_replica_fetchers_free(shard);
+    stele_isr_wishes_free(shard);
+    stele_nodes_unref(shard->nodes);
+    stele_nodes_unref(shard->nodes_note.sent);
+    stele_nodes_unref(shard->nodes_note.next);
     stele_mem_free(shard->env->mem, shard->slowlog);
     stele_file_cache_free(shard->cache);
     stele_timing_wheel_free(shard->wheel);
@@ -137,6 +146,7 @@ static void stop_arrived(struct stele_task *task)
 {
     struct stele_shard *shard = STELE_CONTAINER_OF(task, struct stele_shard, stop_task);
     shard->is_stopping = true;
+    stele_replica_fetchers_stop(shard);
     stele_timer_cancel(shard->wheel, &shard->retain_timer);
     stele_timer_cancel(shard->wheel, &shard->expire_timer);
     struct stele_partition *partition, *next;

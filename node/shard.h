@@ -11,6 +11,8 @@
 #include "base/net.h"
 #include "base/timing_wheel.h"
 #include "base/uuid.h"
+#include "node/nodes.h"
+#include "proto/link.h"
 #include "storage/file_cache.h"
 
 struct stele_node;
@@ -24,6 +26,21 @@ struct stele_naming {
     struct stele_job job;
     struct stele_partition *partitions[STELE_NAMING_MAX];
     int count; /* 0: no job runs */
+};
+
+/** Brings a view of the nodes to a shard; `next` and `is_sent` are the control shard's. */
+struct stele_nodes_note {
+    struct stele_task task;
+    struct stele_shard *shard;
+    struct stele_nodes *sent, *next;
+    bool is_sent;
+};
+
+/** What the fetchers of a shard have in common. */
+struct stele_replica_fetchers {
+    struct stele_list all;
+    struct stele_link_group group;
+    bool has_group, is_stopped;
 };
 
 struct stele_shard {
@@ -52,6 +69,12 @@ struct stele_shard {
 
     struct stele_list holds; /* ranges that its connections send (handle_fetch.c) */
 
+    /* the data plane of a cluster */
+    struct stele_nodes *nodes; /* NULL: none are known */
+    struct stele_nodes_note nodes_note;
+    struct stele_list wishes; /* under way (node/isr_wish.h) */
+    struct stele_replica_fetchers fetchers;
+
     _Atomic bool is_changed; /* an offset that the checkpoints hold moved since the last round; other shards ask */
     struct stele_timer retain_timer, expire_timer;
 
@@ -75,6 +98,9 @@ struct stele_shard *stele_shard_of(struct stele_node *node, const struct stele_u
 
 /** Arms `timer`; takes no memory. */
 void stele_shard_arm(struct stele_shard *shard, struct stele_timer *timer, int64_t deadline_ms);
+
+/** On the control shard: node/nodes.h. */
+void stele_shard__send_nodes(struct stele_shard *shard, struct stele_nodes *nodes);
 
 /** From the control shard: arms the timers of the rounds, after start. */
 void stele_shard_begin_rounds(struct stele_shard *shard);

@@ -378,6 +378,23 @@ void stele_link_close(struct stele_link *link)
     STELE_ASSERT(stele_list_is_empty(&link->calls));
 }
 
+static void forget_call(struct stele_call *call)
+{
+    stele_list_remove(&call->link);
+    stele_buf_unref(call->frame);
+    stele_buf_unref(call->records);
+    call->frame = call->records = NULL;
+}
+
+void stele_link_abandon(struct stele_link *link)
+{
+    link->conn = NULL;
+    link->sent_count = 0;
+    drop_incoming(link);
+    for (struct stele_call *call = first_call(link); call != NULL; call = first_call(link))
+        forget_call(call); /* the hello too, which is in front */
+}
+
 void stele_link_drop(struct stele_link *link)
 {
     if (link->conn != NULL)

@@ -102,6 +102,8 @@ void stele_link_group_deinit(struct stele_link_group *group);
 void stele_link_init(struct stele_link *link, struct stele_link_group *group);
 /** No call may be left. */
 void stele_link_close(struct stele_link *link);
+/** Forgets everything without a call: the net is gone, or goes with what it has of the link. */
+void stele_link_abandon(struct stele_link *link);
 /** Queues a request; `call->done` is called exactly once unless it is cancelled. The deadline is request_timeout_ms
  * from now. Errors: NO_MEMORY, TOO_LARGE. */
 STELE_MUST_CHECK enum stele_err stele_link_call(struct stele_link *link, struct stele_call *call,

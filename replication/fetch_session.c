@@ -8,16 +8,16 @@ static int32_t epoch_after(int32_t epoch)
     return epoch == INT32_MAX ? 1 : epoch + 1;
 }
 
-void stele_session_init(struct stele_session *session)
+void stele_fetch_session_init(struct stele_fetch_session *session)
 {
-    *session = (struct stele_session){.id = 0};
+    *session = (struct stele_fetch_session){.id = 0};
     stele_list_init(&session->entries);
     stele_list_init(&session->ready);
     stele_list_init(&session->round);
 }
 
-enum stele_err stele_session_begin(struct stele_session *session, int32_t id, int32_t epoch, int32_t new_id,
-                                   enum stele_session_kind *out_kind)
+enum stele_err stele_fetch_session_begin(struct stele_fetch_session *session, int32_t id, int32_t epoch, int32_t new_id,
+                                         enum stele_fetch_session_kind *out_kind)
 {
     STELE_ASSERT(new_id > 0);
     if (epoch == STELE_SESSION_EPOCH_FIRST) {
@@ -44,10 +44,12 @@ enum stele_err stele_session_begin(struct stele_session *session, int32_t id, in
     return STELE_OK;
 }
 
-struct stele_session_entry *stele_session_find(const struct stele_session *session, const struct stele_list *watchers)
+struct stele_fetch_session_entry *stele_fetch_session_find(const struct stele_fetch_session *session,
+                                                           const struct stele_list *watchers)
 {
     for (struct stele_list *link = watchers->next; link != watchers; link = link->next) {
-        struct stele_session_entry *entry = STELE_CONTAINER_OF(link, struct stele_session_entry, in_watchers);
+        struct stele_fetch_session_entry *entry =
+            STELE_CONTAINER_OF(link, struct stele_fetch_session_entry, in_watchers);
         if (entry->session == session) {
             return entry;
         }
@@ -55,7 +57,7 @@ struct stele_session_entry *stele_session_find(const struct stele_session *sessi
     return NULL;
 }
 
-static void make_ready(struct stele_session_entry *entry)
+static void make_ready(struct stele_fetch_session_entry *entry)
 {
     if (!entry->is_ready) {
         entry->is_ready = true;
@@ -63,8 +65,8 @@ static void make_ready(struct stele_session_entry *entry)
     }
 }
 
-void stele_session_put(struct stele_session *session, struct stele_list *watchers, struct stele_session_entry *entry,
-                       const struct stele_fetch_line *line)
+void stele_fetch_session_put(struct stele_fetch_session *session, struct stele_list *watchers,
+                             struct stele_fetch_session_entry *entry, const struct stele_fetch_line *line)
 {
     STELE_ASSERT(!entry->session);
     entry->session = session;
@@ -73,16 +75,16 @@ void stele_session_put(struct stele_session *session, struct stele_list *watcher
     stele_list_push(&session->entries, &entry->in_session);
     stele_list_push(watchers, &entry->in_watchers);
     session->count++;
-    stele_session_set(entry, line);
+    stele_fetch_session_set(entry, line);
 }
 
-void stele_session_set(struct stele_session_entry *entry, const struct stele_fetch_line *line)
+void stele_fetch_session_set(struct stele_fetch_session_entry *entry, const struct stele_fetch_line *line)
 {
     entry->line = *line;
     make_ready(entry);
 }
 
-void stele_session_drop(struct stele_session_entry *entry)
+void stele_fetch_session_drop(struct stele_fetch_session_entry *entry)
 {
     STELE_ASSERT(entry->session);
     if (entry->is_ready) {
@@ -95,17 +97,17 @@ void stele_session_drop(struct stele_session_entry *entry)
     entry->session = NULL;
 }
 
-struct stele_session_entry *stele_session_first(const struct stele_session *session)
+struct stele_fetch_session_entry *stele_fetch_session_first(const struct stele_fetch_session *session)
 {
     return stele_list_is_empty(&session->entries)
                ? NULL
-               : STELE_CONTAINER_OF(session->entries.next, struct stele_session_entry, in_session);
+               : STELE_CONTAINER_OF(session->entries.next, struct stele_fetch_session_entry, in_session);
 }
 
-void stele_session_mark(struct stele_list *watchers)
+void stele_fetch_session_mark(struct stele_list *watchers)
 {
     for (struct stele_list *link = watchers->next; link != watchers; link = link->next) {
-        make_ready(STELE_CONTAINER_OF(link, struct stele_session_entry, in_watchers));
+        make_ready(STELE_CONTAINER_OF(link, struct stele_fetch_session_entry, in_watchers));
     }
 }
 
@@ -122,29 +124,31 @@ static void list_prepend(struct stele_list *to, struct stele_list *from)
     stele_list_init(from);
 }
 
-void stele_session_round_begin(struct stele_session *session)
+void stele_fetch_session_round_begin(struct stele_fetch_session *session)
 {
     STELE_ASSERT(stele_list_is_empty(&session->round));
     list_prepend(&session->round, &session->ready);
 }
 
-struct stele_session_entry *stele_session_round_next(struct stele_session *session)
+struct stele_fetch_session_entry *stele_fetch_session_round_next(struct stele_fetch_session *session)
 {
     if (stele_list_is_empty(&session->round)) {
         return NULL;
     }
-    struct stele_session_entry *entry = STELE_CONTAINER_OF(session->round.next, struct stele_session_entry, in_ready);
+    struct stele_fetch_session_entry *entry =
+        STELE_CONTAINER_OF(session->round.next, struct stele_fetch_session_entry, in_ready);
     stele_list_remove(&entry->in_ready);
     entry->is_ready = false;
     return entry;
 }
 
-void stele_session_keep(struct stele_session_entry *entry)
+void stele_fetch_session_keep(struct stele_fetch_session_entry *entry)
 {
     make_ready(entry);
 }
 
-bool stele_session_settle(struct stele_session_entry *entry, const struct stele_fetch_answer *answer, bool has_records)
+bool stele_fetch_session_settle(struct stele_fetch_session_entry *entry, const struct stele_fetch_answer *answer,
+                                bool has_records)
 {
     if (answer->err != STELE_OK) {
         entry->sent_high_watermark = STELE_OFFSET_NONE; /* so that its recovery is said (7.1.4) */
@@ -163,7 +167,7 @@ bool stele_session_settle(struct stele_session_entry *entry, const struct stele_
     return has_records || is_moved;
 }
 
-void stele_session_round_end(struct stele_session *session)
+void stele_fetch_session_round_end(struct stele_fetch_session *session)
 {
     list_prepend(&session->ready, &session->round);
 }

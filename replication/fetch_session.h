@@ -5,9 +5,9 @@
  * A session belongs to one connection, and ends with it: there is no cache to evict from. Requests may be pipelined.
  *
  * The server's side. A partition has a list of its watchers, an entry a session. When it changes (appended, high
- * watermark or start moved, role changed) stele_session_mark() makes these ready; a request's line makes its own ready.
- * Only ready entries are looked at. An entry that was answered with an error or a divergence is not ready until its
- * line comes again or the partition changes: one sick partition does not turn parked fetches into a storm.
+ * watermark or start moved, role changed) stele_fetch_session_mark() makes these ready; a request's line makes its own
+ * ready. Only ready entries are looked at. An entry that was answered with an error or a divergence is not ready until
+ * its line comes again or the partition changes: one sick partition does not turn parked fetches into a storm.
  *
  * The client's side. An entry whose line is to be sent is due. After an answer that has it, and when the machine says
  * so (a delay passed, a sync to report), the owner calls stele_fetcher_touch(). */
@@ -20,14 +20,14 @@
 /** Epochs of a request, as Kafka's. Others are of an incremental one. */
 enum { STELE_SESSION_EPOCH_FIRST = 0, STELE_SESSION_EPOCH_LAST = -1 };
 
-enum stele_session_kind {
+enum stele_fetch_session_kind {
     STELE_SESSION_NONE,        /* everything is in the request, nothing is kept */
     STELE_SESSION_FULL,        /* everything is in the request, and begins a session */
     STELE_SESSION_INCREMENTAL, /* what is new or changed or forgotten */
 };
 
 /** A server's session. All zero ids: none. */
-struct stele_session {
+struct stele_fetch_session {
     int32_t id;
     int32_t next_epoch;
     int32_t count;
@@ -37,45 +37,48 @@ struct stele_session {
 };
 
 /** A partition in a session; memory of the owner. */
-struct stele_session_entry {
+struct stele_fetch_session_entry {
     struct stele_list in_session, in_ready, in_watchers;
-    struct stele_session *session; /* NULL: in none */
-    bool is_ready;                 /* in `ready` or `round` */
+    struct stele_fetch_session *session; /* NULL: in none */
+    bool is_ready;                       /* in `ready` or `round` */
     struct stele_fetch_line line;
     int32_t max_bytes;
     int64_t sent_high_watermark, sent_start_offset; /* -1: to be said again */
 };
 
-void stele_session_init(struct stele_session *session);
+void stele_fetch_session_init(struct stele_fetch_session *session);
 /** What a request with these words is. FULL drops what the session had: the owner frees the entries before
- * (stele_session_first). `new_id`, positive, is the id of a session that begins. An epoch of -1 or an id of 0 with an
- * epoch of -1 ends the session. Errors: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH. */
-STELE_MUST_CHECK enum stele_err stele_session_begin(struct stele_session *session, int32_t id, int32_t epoch,
-                                                    int32_t new_id, enum stele_session_kind *out_kind);
+ * (stele_fetch_session_first). `new_id`, positive, is the id of a session that begins. An epoch of -1 or an id of 0
+ * with an epoch of -1 ends the session. Errors: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH. */
+STELE_MUST_CHECK enum stele_err stele_fetch_session_begin(struct stele_fetch_session *session, int32_t id,
+                                                          int32_t epoch, int32_t new_id,
+                                                          enum stele_fetch_session_kind *out_kind);
 /** The session's entry among a partition's watchers, or NULL. */
-struct stele_session_entry *stele_session_find(const struct stele_session *session, const struct stele_list *watchers);
+struct stele_fetch_session_entry *stele_fetch_session_find(const struct stele_fetch_session *session,
+                                                           const struct stele_list *watchers);
 /** Puts an entry that is in no session (its memory zeroed) with its line. It becomes ready. */
-void stele_session_put(struct stele_session *session, struct stele_list *watchers, struct stele_session_entry *entry,
-                       const struct stele_fetch_line *line);
+void stele_fetch_session_put(struct stele_fetch_session *session, struct stele_list *watchers,
+                             struct stele_fetch_session_entry *entry, const struct stele_fetch_line *line);
 /** A known entry's line came again. It becomes ready. */
-void stele_session_set(struct stele_session_entry *entry, const struct stele_fetch_line *line);
+void stele_fetch_session_set(struct stele_fetch_session_entry *entry, const struct stele_fetch_line *line);
 /** Takes an entry out of everything: forgotten by the client, the partition goes, the connection closed. */
-void stele_session_drop(struct stele_session_entry *entry);
+void stele_fetch_session_drop(struct stele_fetch_session_entry *entry);
 /** Any entry, to be dropped when the session ends; NULL: none. */
-struct stele_session_entry *stele_session_first(const struct stele_session *session);
+struct stele_fetch_session_entry *stele_fetch_session_first(const struct stele_fetch_session *session);
 /** Something is new of the partition with these watchers. */
-void stele_session_mark(struct stele_list *watchers);
+void stele_fetch_session_mark(struct stele_list *watchers);
 
 /** An answer is made: round_begin, then for each entry that round_next gives settle or keep; round_end. */
-void stele_session_round_begin(struct stele_session *session);
+void stele_fetch_session_round_begin(struct stele_fetch_session *session);
 /** The next entry of the round; NULL: none is left. */
-struct stele_session_entry *stele_session_round_next(struct stele_session *session);
+struct stele_fetch_session_entry *stele_fetch_session_round_next(struct stele_fetch_session *session);
 /** Puts an entry that was not answered back to where it was (there was no room). */
-void stele_session_keep(struct stele_session_entry *entry);
+void stele_fetch_session_keep(struct stele_fetch_session_entry *entry);
 /** Whether the partition is to be in the answer, and notes that it is. With records it stays ready, behind all others
  * (fairness under max_bytes). */
-bool stele_session_settle(struct stele_session_entry *entry, const struct stele_fetch_answer *answer, bool has_records);
-void stele_session_round_end(struct stele_session *session);
+bool stele_fetch_session_settle(struct stele_fetch_session_entry *entry, const struct stele_fetch_answer *answer,
+                                bool has_records);
+void stele_fetch_session_round_end(struct stele_fetch_session *session);
 
 /** A client's session with one leader node. */
 struct stele_fetcher {

@@ -383,6 +383,11 @@ void stele_log_set_high_watermark(struct stele_log *log, int64_t offset)
     stele_producers_on_high_watermark(log->producers, bounded);
 }
 
+enum stele_err stele_log_begin_epoch(struct stele_log *log, int32_t epoch, int64_t offset)
+{
+    return stele_epoch_cache_assign(&log->epochs, epoch, offset);
+}
+
 int stele_log_damaged_count(const struct stele_log *log)
 {
     return log->damaged_count;

@@ -82,6 +82,9 @@ bool stele_log_is_failed(const struct stele_log *log);
  */
 void stele_log_set_high_watermark(struct stele_log *log, int64_t offset);
 
+/** A leader's epoch begins at `offset`, the end, whether or not anything will be appended in it. Errors: NO_MEMORY. */
+STELE_MUST_CHECK enum stele_err stele_log_begin_epoch(struct stele_log *log, int32_t epoch, int64_t offset);
+
 struct stele_append {
     uint8_t *
         bytes; /* CLIENT, COORDINATOR: exactly one batch that stele_validate accepted; else one or more whole batches */
@@ -89,6 +92,7 @@ struct stele_append {
     enum stele_origin origin;
     int32_t leader_epoch; /* stamped on CLIENT and COORDINATOR batches; for REPLICATION batches of newer epochs are
                              dropped, as are those too far from the first for one segment */
+    bool is_checked;      /* REPLICATION: stele_batch_check accepted each batch already */
 };
 
 struct stele_appended {

@@ -66,7 +66,8 @@ static enum stele_err take_batch(struct appending *a, uint8_t *at, size_t left, 
         header.base_offset = a->log->log_end_offset;
         header.partition_leader_epoch = a->in->leader_epoch;
     } else {
-        err = stele_batch_check(at, (size_t)bytes, &header);
+        err = a->in->is_checked ? stele_batch_header_read(at, left, &header)
+                                : stele_batch_check(at, (size_t)bytes, &header);
         if (err == STELE_OK)
             err = check_given(a, &header);
     }

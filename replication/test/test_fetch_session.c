@@ -5,15 +5,15 @@
 enum { PARTITIONS = 6 };
 
 struct server {
-    struct stele_session session;
+    struct stele_fetch_session session;
     struct stele_list watchers[PARTITIONS];
-    struct stele_session_entry entries[PARTITIONS];
+    struct stele_fetch_session_entry entries[PARTITIONS];
 };
 
 static void server_init(struct server *server)
 {
     *server = (struct server){.session = {.id = 0}};
-    stele_session_init(&server->session);
+    stele_fetch_session_init(&server->session);
     for (int i = 0; i < PARTITIONS; i++) {
         stele_list_init(&server->watchers[i]);
     }
@@ -21,17 +21,17 @@ static void server_init(struct server *server)
 
 static void begin_full(struct server *server, int32_t new_id)
 {
-    enum stele_session_kind kind;
-    struct stele_session_entry *entry;
-    while ((entry = stele_session_first(&server->session)) != NULL) {
-        stele_session_drop(entry);
+    enum stele_fetch_session_kind kind;
+    struct stele_fetch_session_entry *entry;
+    while ((entry = stele_fetch_session_first(&server->session)) != NULL) {
+        stele_fetch_session_drop(entry);
     }
-    assert_ok(stele_session_begin(&server->session, 0, STELE_SESSION_EPOCH_FIRST, new_id, &kind));
+    assert_ok(stele_fetch_session_begin(&server->session, 0, STELE_SESSION_EPOCH_FIRST, new_id, &kind));
     assert_int_equal(kind, STELE_SESSION_FULL);
     const struct stele_fetch_line line = {.leader_epoch = 1};
     for (int i = 0; i < PARTITIONS; i++) {
-        server->entries[i] = (struct stele_session_entry){.session = NULL};
-        stele_session_put(&server->session, &server->watchers[i], &server->entries[i], &line);
+        server->entries[i] = (struct stele_fetch_session_entry){.session = NULL};
+        stele_fetch_session_put(&server->session, &server->watchers[i], &server->entries[i], &line);
     }
 }
 
@@ -39,18 +39,18 @@ static void begin_full(struct server *server, int32_t new_id)
 static unsigned answer_round(struct server *server, unsigned records, unsigned errors, int64_t watermark)
 {
     unsigned in_answer = 0;
-    stele_session_round_begin(&server->session);
-    struct stele_session_entry *entry;
-    while ((entry = stele_session_round_next(&server->session)) != NULL) {
+    stele_fetch_session_round_begin(&server->session);
+    struct stele_fetch_session_entry *entry;
+    while ((entry = stele_fetch_session_round_next(&server->session)) != NULL) {
         int i = (int)(entry - server->entries);
         const struct stele_fetch_answer answer = {.err = errors >> i & 1 ? STELE_NOT_LEADER_OR_FOLLOWER : STELE_OK,
                                                   .diverging = {-1, -1},
                                                   .high_watermark = watermark};
-        if (stele_session_settle(entry, &answer, records >> i & 1)) {
+        if (stele_fetch_session_settle(entry, &answer, records >> i & 1)) {
             in_answer |= 1U << i;
         }
     }
-    stele_session_round_end(&server->session);
+    stele_fetch_session_round_end(&server->session);
     return in_answer;
 }
 
@@ -69,21 +69,21 @@ static void test_session_takes_only_the_next_request(void **state)
     (void)state;
     struct server server;
     server_init(&server);
-    enum stele_session_kind kind = STELE_SESSION_NONE;
-    assert_int_equal(stele_session_begin(&server.session, 7, 1, 9, &kind), STELE_FETCH_SESSION_ID_NOT_FOUND);
-    assert_ok(stele_session_begin(&server.session, 0, 0, 9, &kind));
+    enum stele_fetch_session_kind kind = STELE_SESSION_NONE;
+    assert_int_equal(stele_fetch_session_begin(&server.session, 7, 1, 9, &kind), STELE_FETCH_SESSION_ID_NOT_FOUND);
+    assert_ok(stele_fetch_session_begin(&server.session, 0, 0, 9, &kind));
     assert_int_equal(kind, STELE_SESSION_FULL);
-    assert_int_equal(stele_session_begin(&server.session, 8, 1, 10, &kind), STELE_FETCH_SESSION_ID_NOT_FOUND);
-    assert_int_equal(stele_session_begin(&server.session, 9, 2, 10, &kind), STELE_INVALID_FETCH_SESSION_EPOCH);
-    assert_ok(stele_session_begin(&server.session, 9, 1, 10, &kind));
+    assert_int_equal(stele_fetch_session_begin(&server.session, 8, 1, 10, &kind), STELE_FETCH_SESSION_ID_NOT_FOUND);
+    assert_int_equal(stele_fetch_session_begin(&server.session, 9, 2, 10, &kind), STELE_INVALID_FETCH_SESSION_EPOCH);
+    assert_ok(stele_fetch_session_begin(&server.session, 9, 1, 10, &kind));
     assert_int_equal(kind, STELE_SESSION_INCREMENTAL);
-    assert_int_equal(stele_session_begin(&server.session, 9, 1, 10, &kind), STELE_INVALID_FETCH_SESSION_EPOCH);
+    assert_int_equal(stele_fetch_session_begin(&server.session, 9, 1, 10, &kind), STELE_INVALID_FETCH_SESSION_EPOCH);
     server.session.next_epoch = INT32_MAX;
-    assert_ok(stele_session_begin(&server.session, 9, INT32_MAX, 10, &kind));
-    assert_ok(stele_session_begin(&server.session, 9, 1, 10, &kind));
-    assert_ok(stele_session_begin(&server.session, 9, -1, 10, &kind));
+    assert_ok(stele_fetch_session_begin(&server.session, 9, INT32_MAX, 10, &kind));
+    assert_ok(stele_fetch_session_begin(&server.session, 9, 1, 10, &kind));
+    assert_ok(stele_fetch_session_begin(&server.session, 9, -1, 10, &kind));
     assert_int_equal(kind, STELE_SESSION_NONE);
-    assert_int_equal(stele_session_begin(&server.session, 9, 2, 10, &kind), STELE_FETCH_SESSION_ID_NOT_FOUND);
+    assert_int_equal(stele_fetch_session_begin(&server.session, 9, 2, 10, &kind), STELE_FETCH_SESSION_ID_NOT_FOUND);
 }
 
 /* A first answer has every partition; then only those with records, a moved watermark or an error; and idle ones are
@@ -98,20 +98,20 @@ static void test_session_answers_what_changed(void **state)
     assert_int_equal(ready_count(&server), 0);
     assert_int_equal(answer_round(&server, 0, 0, 6), 0); /* nothing is ready: nothing is asked */
 
-    stele_session_mark(&server.watchers[2]);
-    stele_session_mark(&server.watchers[4]);
-    stele_session_mark(&server.watchers[4]);
+    stele_fetch_session_mark(&server.watchers[2]);
+    stele_fetch_session_mark(&server.watchers[4]);
+    stele_fetch_session_mark(&server.watchers[4]);
     assert_int_equal(ready_count(&server), 2);
     assert_int_equal(answer_round(&server, 1U << 4, 0, 5), 1U << 4); /* 2 was marked, and has nothing new */
     assert_int_equal(ready_count(&server), 1);                       /* 4 may have more */
     assert_int_equal(answer_round(&server, 0, 0, 5), 0);
     assert_int_equal(ready_count(&server), 0);
 
-    stele_session_mark(&server.watchers[3]);
+    stele_fetch_session_mark(&server.watchers[3]);
     assert_int_equal(answer_round(&server, 0, 1U << 3, 5), 1U << 3);
     assert_int_equal(ready_count(&server), 0); /* the error was told; it does not storm */
     const struct stele_fetch_line line = {.leader_epoch = 2, .fetch_offset = 8};
-    stele_session_set(&server.entries[3], &line);
+    stele_fetch_session_set(&server.entries[3], &line);
     assert_int_equal(answer_round(&server, 0, 0, 5),
                      1U << 3); /* its recovery is told though its watermark is as before */
     assert_int_equal(server.entries[3].line.fetch_offset, 8);
@@ -124,26 +124,26 @@ static void test_session_is_fair(void **state)
     struct server server;
     server_init(&server);
     begin_full(&server, 1);
-    stele_session_round_begin(&server.session);
+    stele_fetch_session_round_begin(&server.session);
     const struct stele_fetch_answer answer = {.err = STELE_OK, .diverging = {-1, -1}, .high_watermark = 1};
     for (int i = 0; i < 2; i++) {
-        struct stele_session_entry *entry = stele_session_round_next(&server.session);
+        struct stele_fetch_session_entry *entry = stele_fetch_session_round_next(&server.session);
         assert_ptr_equal(entry, &server.entries[i]);
-        assert_true(stele_session_settle(entry, &answer, true));
+        assert_true(stele_fetch_session_settle(entry, &answer, true));
     }
-    stele_session_mark(&server.watchers[2]); /* in the round already */
-    stele_session_round_end(&server.session);
-    stele_session_round_begin(&server.session);
+    stele_fetch_session_mark(&server.watchers[2]); /* in the round already */
+    stele_fetch_session_round_end(&server.session);
+    stele_fetch_session_round_begin(&server.session);
     const int order[] = {2, 3, 4, 5, 0, 1};
     for (int i = 0; i < PARTITIONS; i++) {
-        struct stele_session_entry *entry = stele_session_round_next(&server.session);
+        struct stele_fetch_session_entry *entry = stele_fetch_session_round_next(&server.session);
         assert_ptr_equal(entry, &server.entries[order[i]]);
         if (i == 0) {
-            stele_session_keep(entry);
+            stele_fetch_session_keep(entry);
         }
     }
-    assert_null(stele_session_round_next(&server.session));
-    stele_session_round_end(&server.session);
+    assert_null(stele_fetch_session_round_next(&server.session));
+    stele_fetch_session_round_end(&server.session);
     assert_int_equal(ready_count(&server), 1);
 }
 
@@ -154,14 +154,14 @@ static void test_session_drops_entries(void **state)
     struct server server;
     server_init(&server);
     begin_full(&server, 1);
-    assert_ptr_equal(stele_session_find(&server.session, &server.watchers[1]), &server.entries[1]);
-    stele_session_round_begin(&server.session);
-    stele_session_drop(&server.entries[1]);
-    assert_null(stele_session_find(&server.session, &server.watchers[1]));
-    assert_ptr_equal(stele_session_round_next(&server.session), &server.entries[0]);
-    assert_ptr_equal(stele_session_round_next(&server.session), &server.entries[2]);
-    stele_session_round_end(&server.session);
-    stele_session_drop(&server.entries[0]);
+    assert_ptr_equal(stele_fetch_session_find(&server.session, &server.watchers[1]), &server.entries[1]);
+    stele_fetch_session_round_begin(&server.session);
+    stele_fetch_session_drop(&server.entries[1]);
+    assert_null(stele_fetch_session_find(&server.session, &server.watchers[1]));
+    assert_ptr_equal(stele_fetch_session_round_next(&server.session), &server.entries[0]);
+    assert_ptr_equal(stele_fetch_session_round_next(&server.session), &server.entries[2]);
+    stele_fetch_session_round_end(&server.session);
+    stele_fetch_session_drop(&server.entries[0]);
     assert_int_equal(server.session.count, PARTITIONS - 2);
     begin_full(&server, 2);
     assert_int_equal(server.session.count, PARTITIONS);

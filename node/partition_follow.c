@@ -1,0 +1,311 @@
+/* Following: answers of the leader are appended, the log is cut where it says. Invariants: partition_replica.h. */
+#include "base/check.h"
+#include "node/node_struct.h"
+#include "node/partition.h"
+#include "node/replica_fetcher.h"
+
+enum { RETRY_MS = 50 };
+
+static struct stele_partition *partition_of(struct stele_replica *replica)
+{
+    return STELE_CONTAINER_OF(replica, struct stele_partition, replica);
+}
+
+static void retry_later(struct stele_partition *partition, int64_t after_ms)
+{
+    struct stele_shard *shard = partition->shard;
+    stele_shard_arm(shard, &partition->replica.fetch_timer, stele_env_mono_ms(shard->env) + after_ms);
+}
+
+/* Asks when the machine wants to. */
+static void ask(struct stele_partition *partition, int64_t deadline_ms)
+{
+    struct stele_replica *replica = &partition->replica;
+    if (replica->role != STELE_REPLICA_FOLLOWER || replica->cut != STELE_CUT_NONE ||
+        replica->follower.state != STELE_FOLLOWER_FETCHING)
+        return;
+    if (!stele_replica_fetcher_join(partition, replica->follower.leader_id))
+        retry_later(partition, RETRY_MS);
+    else if (deadline_ms == INT64_MIN)
+        stele_replica_fetcher_touch(partition);
+    else if (deadline_ms != INT64_MAX)
+        stele_shard_arm(partition->shard, &replica->fetch_timer, deadline_ms);
+}
+
+static void go_on(struct stele_partition *partition);
+
+static void fetch_fired(struct stele_timer *timer)
+{
+    struct stele_partition *partition = partition_of(STELE_CONTAINER_OF(timer, struct stele_replica, fetch_timer));
+    if (partition->replica.cut != STELE_CUT_NONE)
+        go_on(partition);
+    else
+        ask(partition, INT64_MIN);
+}
+
+void stele_replica__init_following(struct stele_partition *partition)
+{
+    stele_timer_init(&partition->replica.fetch_timer, fetch_fired);
+}
+
+static void step(struct stele_partition *partition, struct stele_follower_event *event,
+                 struct stele_follower_update *out_update)
+{
+    event->now_ms = stele_env_mono_ms(partition->shard->env);
+    event->log = stele_replica__view(partition);
+    stele_follower_step(&partition->replica.follower, event, out_update);
+}
+
+/* Cuts. */
+
+static void cut_done(struct stele_op *op)
+{
+    struct stele_partition *partition = op->partition;
+    struct stele_replica *replica = &partition->replica;
+    replica->is_cutting = false;
+    if (partition->state != STELE_PARTITION_OPEN) {
+        replica->cut = STELE_CUT_NONE;
+    } else if (op->err != STELE_OK) {
+        retry_later(partition, RETRY_MS);
+    } else {
+        replica->cut = STELE_CUT_NONE;
+        replica->mark_count = 0;
+        stele_replica__take_state(partition);
+        ask(partition, INT64_MIN);
+    }
+}
+
+static void go_on(struct stele_partition *partition)
+{
+    struct stele_replica *replica = &partition->replica;
+    if (replica->cut == STELE_CUT_NONE || replica->is_cutting || partition->shard->is_stopping)
+        return;
+    replica->is_cutting = true;
+    replica->truncate = (struct stele_truncate_op){.op = {.home = partition->shard,
+                                                          .shard = partition->shard,
+                                                          .partition = partition,
+                                                          .topic_id = partition->key.topic_id,
+                                                          .number = partition->key.number,
+                                                          .run = stele_partition_truncate,
+                                                          .done = cut_done},
+                                                   .offset = replica->cut_offset,
+                                                   .is_restart = replica->cut == STELE_CUT_RESTART};
+    stele_list_init(&replica->truncate.wait.link);
+    stele_partition_truncate(&replica->truncate.op);
+}
+
+static void begin_cut(struct stele_partition *partition, enum stele_replica_cut cut, int64_t offset)
+{
+    struct stele_replica *replica = &partition->replica;
+    if (cut == STELE_CUT_TRUNCATE && offset >= stele_log_end_offset(partition->log)) {
+        enum stele_err err = stele_log_truncate(partition->log, offset); /* the index alone */
+        STELE_ASSERT(err == STELE_OK);
+        ask(partition, INT64_MIN);
+        return;
+    }
+    replica->cut = cut;
+    replica->cut_offset = offset;
+    go_on(partition);
+}
+
+/* Records. */
+
+/* The batches that may be taken, and their bytes. One that fails its checksum ends it. */
+static size_t take_batches(const struct stele_partition *partition, const struct stele_follower_ticket *ticket,
+                           const struct stele_replica_answer *answer, struct stele_fetched_records *records)
+{
+    struct stele_log_view view = stele_replica__view(partition);
+    size_t at = 0;
+    while (answer->count - at >= STELE_BATCH_HEADER_BYTES) {
+        struct stele_batch_header header;
+        int64_t bytes = stele_batch_size(answer->bytes + at);
+        if (bytes < STELE_BATCH_HEADER_BYTES || (uint64_t)bytes > answer->count - at)
+            break; /* the last one may be cut off */
+        if (stele_batch_check(answer->bytes + at, (size_t)bytes, &header) != STELE_OK) {
+            records->is_cut = true;
+            break;
+        }
+        struct stele_fetched_batch batch = {.base_offset = header.base_offset,
+                                            .end_offset = stele_batch_last_offset(&header) + 1,
+                                            .epoch = header.partition_leader_epoch};
+        if (!stele_follower_takes(ticket, &view, &batch, records))
+            break;
+        at += (size_t)bytes;
+    }
+    return at;
+}
+
+static size_t bytes_of_batches(const uint8_t *bytes, int batches)
+{
+    size_t at = 0;
+    for (int i = 0; i < batches; i++)
+        at += (size_t)stele_batch_size(bytes + at);
+    return at;
+}
+
+static enum stele_err append(struct stele_partition *partition, uint8_t *bytes, size_t count)
+{
+    struct stele_log_dirs *dirs = partition->shard->node->control.dirs;
+    enum stele_err err = stele_log_dirs_is_full(dirs, partition->dir) ? STELE_NO_SPACE : STELE_OK;
+    for (size_t at = 0; at < count && err == STELE_OK;) {
+        struct stele_appended appended;
+        struct stele_append in = {.bytes = bytes + at,
+                                  .count = count - at,
+                                  .origin = STELE_ORIGIN_REPLICATION,
+                                  .leader_epoch = partition->replica.follower.leader_epoch,
+                                  .is_checked = true};
+        err = stele_log_append(partition->log, &in, &appended);
+        if (err == STELE_NO_SPACE)
+            stele_log_dirs_take(dirs, partition->dir, INT64_MAX);
+        if (err != STELE_OK || appended.batches == 0)
+            break;
+        size_t taken = bytes_of_batches(bytes + at, appended.batches);
+        at += taken;
+        stele_log_dirs_take(dirs, partition->dir, (int64_t)taken);
+        stele_replica__appended(partition, (int64_t)taken);
+        if (appended.wants_flush)
+            stele_partition__flush(partition);
+    }
+    return err;
+}
+
+/* Nothing of an answer can be taken now: the machine is told as if it had not come. */
+static void give_up(struct stele_partition *partition, const struct stele_follower_ticket *ticket, enum stele_err err)
+{
+    if (stele_log_is_failed(partition->log)) {
+        stele_partition_fail(partition);
+        return;
+    }
+    if (err != STELE_NO_SPACE && err != STELE_NO_MEMORY)
+        stele_trace(partition->shard->env, STELE_TRACE_REPLICA_REFUSED, partition->name, stele_err_text(err),
+                    stele_log_end_offset(partition->log), 0, 0);
+    stele_replica__lost(partition, ticket);
+}
+
+/* True: the question that follows is due as the update says. */
+static bool carry_out(struct stele_partition *partition, const struct stele_follower_update *update)
+{
+    struct stele_log *log = partition->log;
+    if (update->lost_committed)
+        stele_trace(partition->shard->env, STELE_TRACE_REPLICA_LOST, partition->name, NULL, update->cut_offset,
+                    stele_log_high_watermark(log), 0);
+    if (update->stops)
+        stele_replica_fetcher_leave(partition);
+    if (update->has_cut)
+        begin_cut(partition, STELE_CUT_TRUNCATE, update->cut_offset);
+    else if (update->has_restart) /* what came with it comes again, from there */
+        begin_cut(partition, STELE_CUT_RESTART, update->restart_offset);
+    return !update->has_cut && !update->has_restart;
+}
+
+static void raise(struct stele_partition *partition, const struct stele_follower_update *update)
+{
+    /* A high watermark once known stays true: a leader that knows less takes nothing back (the log keeps the larger).
+     */
+    if (update->has_high_watermark && update->high_watermark > stele_log_high_watermark(partition->log)) {
+        stele_log_set_high_watermark(partition->log, update->high_watermark);
+        partition->shard->is_changed = true;
+    }
+    if (update->has_start) {
+        enum stele_err err = stele_log_set_start_offset(partition->log, update->start_offset);
+        (void)err; /* the next answer says it again */
+        partition->shard->is_changed = true;
+    }
+}
+
+void stele_replica__answered(struct stele_partition *partition, const struct stele_follower_ticket *ticket,
+                             const struct stele_replica_answer *answer)
+{
+    struct stele_replica *replica = &partition->replica;
+    struct stele_follower_update update;
+    struct stele_follower_event event = {.kind = STELE_FOLLOWER_ANSWER, .ticket = *ticket, .answer = answer->answer};
+    size_t bytes = 0;
+    if (replica->role != STELE_REPLICA_FOLLOWER || replica->cut != STELE_CUT_NONE)
+        return;
+    event.own_end = stele_replica__epoch_end(partition, answer->answer.diverging.epoch);
+    event.records = stele_fetched_records_begin(ticket);
+    if (answer->answer.err == STELE_OK && ticket->generation == replica->follower.generation &&
+        ticket->fetch_offset == stele_log_end_offset(partition->log))
+        bytes = take_batches(partition, ticket, answer, &event.records);
+    step(partition, &event, &update);
+    if (!carry_out(partition, &update))
+        return;
+    if (update.append_end_offset >= 0) {
+        enum stele_err err = append(partition, answer->bytes, bytes);
+        if (err != STELE_OK) {
+            give_up(partition, ticket, err);
+            return;
+        }
+        partition->shard->is_changed = true;
+    }
+    raise(partition, &update);
+    if (update.wants_sync)
+        stele_partition__flush(partition);
+    stele_partition__arm_flush(partition);
+    ask(partition, update.deadline_ms);
+}
+
+void stele_replica__lost(struct stele_partition *partition, const struct stele_follower_ticket *ticket)
+{
+    struct stele_follower_update update;
+    struct stele_follower_event event = {.kind = STELE_FOLLOWER_LOST, .ticket = *ticket};
+    if (partition->replica.role != STELE_REPLICA_FOLLOWER || partition->replica.cut != STELE_CUT_NONE)
+        return;
+    step(partition, &event, &update);
+    if (carry_out(partition, &update))
+        ask(partition, update.deadline_ms);
+}
+
+void stele_replica__follow(struct stele_partition *partition, const struct stele_partition_state *state)
+{
+    struct stele_follower_update update;
+    struct stele_follower_event event = {.kind = STELE_FOLLOWER_FOLLOW, .state = state};
+    int32_t epoch = partition->replica.follower.leader_epoch;
+    step(partition, &event, &update);
+    bool is_newer = partition->replica.follower.leader_epoch != epoch;
+    if (is_newer)
+        stele_replica_fetcher_leave(partition);
+    if (carry_out(partition, &update) && is_newer)
+        ask(partition, update.deadline_ms);
+}
+
+void stele_replica__unfollow(struct stele_partition *partition)
+{
+    stele_replica_fetcher_leave(partition);
+    if (!partition->replica.is_cutting)
+        partition->replica.cut = STELE_CUT_NONE;
+    stele_timer_cancel(partition->shard->wheel, &partition->replica.fetch_timer);
+}
+
+void stele_replica__follow_again(struct stele_partition *partition)
+{
+    if (partition->replica.line == NULL)
+        ask(partition, INT64_MIN);
+}
+
+void stele_replica__follow_synced(struct stele_partition *partition)
+{
+    struct stele_follower_update update;
+    struct stele_follower_event event = {.kind = STELE_FOLLOWER_SYNCED};
+    if (partition->replica.cut != STELE_CUT_NONE)
+        return;
+    step(partition, &event, &update);
+    if (update.wants_sync)
+        stele_partition__flush(partition);
+    if (update.wants_report)
+        ask(partition, INT64_MIN);
+}
+
+void stele_replica__follow_configured(struct stele_partition *partition, struct stele_follower_settings settings)
+{
+    struct stele_replica *replica = &partition->replica;
+    struct stele_follower_update update;
+    struct stele_follower_event event = {.kind = STELE_FOLLOWER_SETTINGS, .settings = settings};
+    step(partition, &event, &update);
+    if (replica->role != STELE_REPLICA_FOLLOWER || replica->cut != STELE_CUT_NONE)
+        return;
+    if (update.wants_sync)
+        stele_partition__flush(partition);
+    if (update.wants_report)
+        ask(partition, INT64_MIN);
+}
