@@ -16,7 +16,7 @@ build:
 	@cmake --preset release >/dev/null
 	@cmake --build build/release
 	@mkdir -p build/bin
-	@cp build/release/bin/steled build/release/bin/stele build/release/bin/stele-sim build/bin/
+	@cp -f build/release/bin/steled build/release/bin/stele build/release/bin/stele-sim build/bin/
 
 # PREFIX=... chooses where; DESTDIR=... puts all under a directory first, as packages want it.
 PREFIX ?= /usr/local
