@@ -9,6 +9,7 @@
 #include <event2/event.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 struct stele_loop {
@@ -21,7 +22,8 @@ struct stele_loop {
     struct event *timer, *mail;
     struct stele_loop_core core;
     struct stele_list hooks;
-    int64_t armed_ms; /* what the timer is armed to; INT64_MAX none */
+    int timer_fd;
+    int64_t armed_ms; /* when the timer fires, at the latest wanted time or before; INT64_MAX never */
     int64_t busy_us;  /* monotonic, when the iteration's wait ended; 0: it has not */
 
     int mail_fd;
@@ -71,10 +73,9 @@ static void env_post(struct stele_env *env, struct stele_task *task)
     else
         loop->last->next = task;
     loop->last = task;
-    /* Under the lock: a loop that is about to be freed has taken the lock after the last poster. */
-    if (was_empty)
-        wake(loop);
     pthread_mutex_unlock(&loop->lock);
+    if (was_empty) /* not under the lock, which is the first that the woken one takes */
+        wake(loop);
 }
 
 static void job_done(struct stele_task *task)
@@ -129,9 +130,11 @@ static void note_stall(struct stele_loop *loop)
 static void timer_fired(evutil_socket_t fd, short what, void *arg)
 {
     struct stele_loop *loop = arg;
-    (void)fd;
+    uint64_t count = 0;
     (void)what;
     stele_loop_woke(loop);
+    ssize_t got = read((int)fd, &count, sizeof(count));
+    (void)got; /* that it was armed to a time is over, read or not */
     loop->armed_ms = INT64_MAX;
 }
 
@@ -160,14 +163,15 @@ static bool make_events(struct stele_loop *loop)
     struct event_config *config = event_config_new();
     if (config == NULL)
         return false;
-    if (event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK | EVENT_BASE_FLAG_PRECISE_TIMER) == 0)
+    if (event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK) == 0)
         loop->base = event_base_new_with_config(config);
     event_config_free(config);
     if (loop->base == NULL)
         return false;
-    loop->timer = evtimer_new(loop->base, timer_fired, loop);
+    loop->timer = event_new(loop->base, loop->timer_fd, EV_READ | EV_PERSIST, timer_fired, loop);
     loop->mail = event_new(loop->base, loop->mail_fd, EV_READ | EV_PERSIST, mail_came, loop);
-    return loop->timer != NULL && loop->mail != NULL && event_add(loop->mail, NULL) == 0;
+    return loop->timer != NULL && loop->mail != NULL && event_add(loop->timer, NULL) == 0 &&
+           event_add(loop->mail, NULL) == 0;
 }
 
 struct stele_loop *stele_loop_new(const struct stele_loop_options *options)
@@ -184,7 +188,8 @@ struct stele_loop *stele_loop_new(const struct stele_loop_options *options)
     stele_prng_init(&loop->prng, stele_clock_entropy(), stele_clock_entropy());
     pthread_mutex_init(&loop->lock, NULL);
     loop->mail_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (loop->mail_fd < 0 || !make_events(loop)) {
+    loop->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    if (loop->mail_fd < 0 || loop->timer_fd < 0 || !make_events(loop)) {
         stele_loop_free(loop);
         return NULL;
     }
@@ -201,8 +206,8 @@ void stele_loop_free(struct stele_loop *loop)
         event_free(loop->timer);
     if (loop->base != NULL)
         event_base_free(loop->base);
-    pthread_mutex_lock(&loop->lock); /* a poster may just be leaving */
-    pthread_mutex_unlock(&loop->lock);
+    if (loop->timer_fd >= 0)
+        close(loop->timer_fd);
     if (loop->mail_fd >= 0)
         close(loop->mail_fd);
     pthread_mutex_destroy(&loop->lock);
@@ -254,20 +259,15 @@ static int64_t wake_time(struct stele_loop *loop, int64_t now_ms, int64_t wait_m
     return deadline_ms;
 }
 
-static void arm(struct stele_loop *loop, int64_t deadline_ms, int64_t now_ms)
+/* Deadlines mostly move away before they come: then the timer fires at the old one, once and for nothing, and no system
+ * call is made each time. */
+static void arm(struct stele_loop *loop, int64_t deadline_ms)
 {
-    if (deadline_ms == loop->armed_ms)
+    if (deadline_ms >= loop->armed_ms)
         return;
     loop->armed_ms = deadline_ms;
-    if (deadline_ms == INT64_MAX) {
-        evtimer_del(loop->timer);
-        return;
-    }
-    /* The clock's milliseconds are cut off: one more makes sure that the time has come when the timer fires. A day is
-     * as good as for ever and keeps the arithmetic small. */
-    int64_t left_ms = stele_min_i64(deadline_ms - now_ms + 1, 86400000);
-    struct timeval after = {.tv_sec = left_ms / 1000, .tv_usec = left_ms % 1000 * 1000};
-    STELE_ASSERT(evtimer_add(loop->timer, &after) == 0);
+    struct itimerspec at = {.it_value = {.tv_sec = deadline_ms / 1000, .tv_nsec = deadline_ms % 1000 * 1000000}};
+    STELE_ASSERT(timerfd_settime(loop->timer_fd, TFD_TIMER_ABSTIME, &at, NULL) == 0);
 }
 
 void stele_loop_run_once(struct stele_loop *loop, int64_t wait_ms)
@@ -279,7 +279,7 @@ void stele_loop_run_once(struct stele_loop *loop, int64_t wait_ms)
     if (deadline_ms <= now_ms)
         flags |= EVLOOP_NONBLOCK;
     else
-        arm(loop, deadline_ms, now_ms);
+        arm(loop, deadline_ms);
     (void)event_base_loop(loop->base, flags); /* only "no events" can come back, and the mailbox is always one */
     if (loop->core.tick != NULL && loop->core.deadline(loop->core.arg) <= stele_clock_mono_us() / 1000)
         loop->core.tick(loop->core.arg);

@@ -38,7 +38,7 @@ struct stele_loop_hook {
 
 /** NULL when out of memory or descriptors. */
 STELE_MUST_CHECK struct stele_loop *stele_loop_new(const struct stele_loop_options *options);
-/** Tasks still in the mailbox are dropped: the jobs that may post were stopped before. NULL is fine. */
+/** Tasks still in the mailbox are dropped: the threads that may post have ended before. NULL is fine. */
 void stele_loop_free(struct stele_loop *loop);
 
 struct stele_env *stele_loop_env(struct stele_loop *loop);
@@ -53,7 +53,8 @@ void stele_loop_add_hook(struct stele_loop *loop, struct stele_loop_hook *hook);
 void stele_loop_flush(struct stele_loop *loop);
 /** Runs until stele_loop_stop. */
 void stele_loop_run(struct stele_loop *loop);
-/** One iteration, waiting at most wait_ms (-1: as long as it takes) for something to happen. */
+/** One iteration, waiting at most wait_ms (-1: as long as it takes) for something to happen; it may end sooner for
+ * nothing. */
 void stele_loop_run_once(struct stele_loop *loop, int64_t wait_ms);
 /** Ends stele_loop_run after its current iteration; from any thread. */
 void stele_loop_stop(struct stele_loop *loop);
