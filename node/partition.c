@@ -305,6 +305,7 @@ static void append(struct stele_partition *partition, struct stele_produce_op *p
         stele_replica__appended(partition, (int64_t)in.count);
     if (produce->appended.wants_flush)
         stele_partition__flush(partition);
+    stele_partition__write_back(partition);
     stele_partition__advance(partition);
     stele_partition__arm_flush(partition);
     if (partition->shard->is_stopping)

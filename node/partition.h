@@ -177,6 +177,11 @@ struct stele_partition {
     bool wants_flush; /* again, after the one that runs */
     struct stele_timer flush_timer;
 
+    /* write-back */
+    struct stele_job write_back_job;
+    struct stele_slice write_back; /* a file: the job runs */
+    struct stele_file *write_back_file;
+
     /* the names of a new partition */
     struct stele_list name_link; /* in one of its shard's two lists while it waits for its turn */
     enum stele_err name_err;
@@ -292,6 +297,8 @@ void stele_partition__refuse_acks(struct stele_partition *partition, enum stele_
 void stele_partition__try_later(struct stele_partition *partition, struct stele_timer *timer, enum stele_err err);
 /** Starts a flush, or remembers to start one when the one under way has ended. */
 void stele_partition__flush(struct stele_partition *partition);
+/** Starts write-back of what was appended, in a job, when there is enough of it. */
+void stele_partition__write_back(struct stele_partition *partition);
 /** Arms the timer of flush.ms. */
 void stele_partition__arm_flush(struct stele_partition *partition);
 /** Arms the timer of unlinking. */

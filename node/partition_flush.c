@@ -1,4 +1,4 @@
-/* What a partition does beside its requests: flushes, retention, unlinking. */
+/* What a partition does beside its requests: flushes, write-back, retention, unlinking. */
 #include "base/check.h"
 #include "node/node_struct.h"
 #include "node/partition.h"
@@ -101,6 +101,32 @@ void stele_partition__job_done(struct stele_partition *partition)
     stele_partition__check_removed(partition);
     if (shard->is_stopping)
         stele_shard_check_stopped(shard);
+}
+
+/* Write-back. */
+
+static void write_back_work(struct stele_job *job)
+{
+    struct stele_partition *partition = STELE_CONTAINER_OF(job, struct stele_partition, write_back_job);
+    struct stele_file *file = partition->write_back_file;
+    file->vfs->ops->sync_range(file, partition->write_back.pos, (int64_t)partition->write_back.bytes);
+}
+
+static void write_back_done(struct stele_job *job)
+{
+    struct stele_partition *partition = STELE_CONTAINER_OF(job, struct stele_partition, write_back_job);
+    stele_slice_release(&partition->write_back);
+    stele_partition__job_done(partition);
+}
+
+void stele_partition__write_back(struct stele_partition *partition)
+{
+    if (partition->write_back.file != NULL ||
+        !stele_log_take_write_back(partition->log, &partition->write_back, &partition->write_back_file))
+        return; /* what comes while one runs is of the next */
+    partition->write_back_job = (struct stele_job){.work = write_back_work, .done = write_back_done};
+    partition->job_count++;
+    partition->shard->env->ops->job(partition->shard->env, &partition->write_back_job);
 }
 
 /* Unlinking of files that retention renamed. */

@@ -132,6 +132,10 @@ struct stele_read {
 STELE_MUST_CHECK enum stele_err stele_log_read(struct stele_log *log, const struct stele_read *read,
                                                struct stele_slice *out_slice);
 void stele_slice_release(struct stele_slice *slice);
+/** To be asked after an append: true when log.write.back.bytes have come since the last time, with the range of the
+ * last segment that they are, for sync_range of its file in a job: that may take long. Only a hint is lost with the
+ * range. */
+bool stele_log_take_write_back(struct stele_log *log, struct stele_slice *out_slice, struct stele_file **out_file);
 /** From the index alone: the range that a read of max_bytes at `offset` looks at, pinned like a slice (base_offset is
  * not set); empty when there is nothing. What of it is not in the page cache is to be loaded by a job before the read.
  */

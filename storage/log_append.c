@@ -408,6 +408,17 @@ static void fill_out(struct appending *a)
     STELE_METRIC_ADD(log->env->metrics, log_appended_batches, a->batches);
 }
 
+bool stele_log_take_write_back(struct stele_log *log, struct stele_slice *out_slice, struct stele_file **out_file)
+{
+    struct stele_segment *seg = stele_log__active(log);
+    int64_t pos = 0, bytes = 0;
+    if (!stele_segment_take_write_back(seg, &log->config, &pos, &bytes) ||
+        stele_cached_file_pin(seg->file, out_file) != STELE_OK)
+        return false;
+    *out_slice = (struct stele_slice){.file = seg->file, .pos = pos, .bytes = (size_t)bytes};
+    return true;
+}
+
 /* A follower takes what its leader has, whatever its own settings say (KAFKA-9617), as far as a file can hold it. */
 static bool is_too_large(const struct appending *a)
 {

@@ -252,13 +252,16 @@ enum stele_err stele_segment_index_batch(struct stele_segment *seg, const struct
     return err;
 }
 
-static void write_back(struct stele_segment *seg, const struct stele_log_config *config, struct stele_file *file,
-                       int64_t end)
+bool stele_segment_take_write_back(struct stele_segment *seg, const struct stele_log_config *config, int64_t *out_pos,
+                                   int64_t *out_bytes)
 {
-    if (config->write_back_bytes <= 0 || seg->bytes_since_write_back < config->write_back_bytes)
-        return;
-    file->vfs->ops->sync_range(file, end - seg->bytes_since_write_back, seg->bytes_since_write_back);
+    int64_t bytes = seg->bytes_since_write_back;
+    if (config->write_back_bytes <= 0 || bytes < config->write_back_bytes)
+        return false;
+    *out_pos = seg->bytes - bytes;
+    *out_bytes = bytes;
     seg->bytes_since_write_back = 0;
+    return true;
 }
 
 enum stele_err stele_segment_append(struct stele_segment *seg, const struct stele_log_config *config,
@@ -277,14 +280,11 @@ enum stele_err stele_segment_append(struct stele_segment *seg, const struct stel
     if (err != STELE_OK)
         return err;
     err = stele_file_write(file, bytes, count, seg->bytes);
-    if (err == STELE_OK) {
-        seg->bytes_since_write_back += (int64_t)count;
-        write_back(seg, config, file, seg->bytes + (int64_t)count);
-    }
     stele_cached_file_unpin(seg->file);
     if (err != STELE_OK)
         return err;
     int64_t end = seg->bytes + (int64_t)count;
+    seg->bytes_since_write_back += (int64_t)count;
     seg->mtime_ms = stele_env_wall_ms(seg->env);
     for (int i = 0; i < header_count; i++) {
         int64_t batch_bytes = (int64_t)headers[i].length + STELE_BATCH_PREFIX_BYTES;

@@ -89,6 +89,16 @@ static size_t bytes_of(const struct crash_world *world, int batches)
     return bytes;
 }
 
+static void write_back(struct crash_world *world)
+{
+    struct stele_slice slice;
+    struct stele_file *file = NULL;
+    if (!stele_log_take_write_back(world->log, &slice, &file))
+        return;
+    file->vfs->ops->sync_range(file, slice.pos, (int64_t)slice.bytes);
+    stele_slice_release(&slice);
+}
+
 enum outcome { APPENDED, DUPLICATE, REFUSED };
 
 static enum stele_err append(struct crash_world *world, struct stele_buf *buf, enum stele_origin origin,
@@ -108,6 +118,7 @@ static enum stele_err append(struct crash_world *world, struct stele_buf *buf, e
         err = STELE_OK;
     } else if (err == STELE_OK) {
         *out_outcome = appended.is_duplicate ? DUPLICATE : APPENDED;
+        write_back(world);
         if (!appended.is_duplicate) {
             log_model_push(&world->model, world->pending, bytes_of(world, appended.batches));
             world->kept_end = world->model.end;

@@ -331,13 +331,52 @@ static void test_timeout(void **state)
     node_world_free(world);
 }
 
+/* Write-back is started by a job, for which no produce waits; what comes while one runs is of the next one. */
+static void test_write_back(void **state)
+{
+    static const struct node_shape shape = {.count = 1, .value_bytes = 1000, .acks = -1};
+    struct node_world *world = node_world_new(5, 1);
+    struct stele_uuid id;
+    (void)state;
+    node_world_set(world, "log.write.back.bytes", "3000");
+    node_world_start(world);
+    struct node_conn *conn = node_world_greet(world, 1);
+    assert_ok(node_conn_create_topic(conn, "t", 1, &id));
+    node_world_pass(world, 1000);
+    /* Every one that is started fails, and so is counted. */
+    sim_disk_set_rates(world->disk, &(struct sim_disk_rates){.write_back_error = 1000000});
+    world->holds_jobs = true;
+    for (int i = 0; i < 9; i++) {
+        struct node_entry *entry = node_conn_put(conn, &id, 0, &shape);
+        node_world_run(world);
+        node_world_drain(world);
+        assert_true(entry->is_answered);
+        assert_int_equal(entry->err, STELE_OK);
+        assert_int_equal(node_world_job_count(world), i < 2 ? 0 : 1);
+    }
+    world->holds_jobs = false;
+    node_world_run(world);
+    assert_int_equal(sim_disk_stats(world->disk)->write_back_errors, 1);
+    (void)node_conn_put(conn, &id, 0, &shape);
+    node_world_run(world);
+    assert_int_equal(sim_disk_stats(world->disk)->write_back_errors, 2);
+    /* A node that ends meanwhile leaves no file open. */
+    world->holds_jobs = true;
+    for (int i = 0; i < 3; i++)
+        (void)node_conn_put(conn, &id, 0, &shape);
+    node_world_run(world);
+    assert_int_equal(node_world_job_count(world), 1);
+    node_world_crash(world, SIM_DISK_KILL);
+    node_world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_mixed_order), cmocka_unit_test(test_read_your_writes),
         cmocka_unit_test(test_refusals),    cmocka_unit_test(test_acks_0),
         cmocka_unit_test(test_duplicate),   cmocka_unit_test(test_many_partitions),
-        cmocka_unit_test(test_timeout),
+        cmocka_unit_test(test_timeout),     cmocka_unit_test(test_write_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -192,11 +192,8 @@ static enum stele_err memory_sync(struct stele_file *file)
 
 static void memory_sync_range(struct stele_file *file, int64_t pos, int64_t bytes)
 {
-    struct memory_vfs *memory = memory_of(file->vfs);
     assert_true(pos >= 0);
     assert_true((uint64_t)(pos + bytes) <= inode_of(file)->count);
-    memory->range_syncs++;
-    memory->range_bytes += bytes;
 }
 
 static enum stele_err memory_truncate(struct stele_file *file, int64_t bytes)

@@ -38,7 +38,7 @@ struct memory_vfs {
     bool is_full;       /* calls that need room fail with NO_SPACE */
     size_t piece_bytes; /* > 0: a read or write moves no more at once */
     int open_count, open_most, open_limit;
-    int64_t reads, range_syncs, range_bytes;
+    int64_t reads;
     char synced[1024]; /* suffixes of synced files one after another */
 };
 

@@ -410,21 +410,30 @@ static void no_timestamps(void **state)
     segment_world_check_all(&world);
 }
 
-/* Write-back starts every so many bytes, covers each byte once, and is off at 0. */
+/* Write-back is due every so many bytes, covers each byte once, and is off at 0. */
 static void write_back_is_paced(void **state)
 {
     struct world_next next = {.record_count = 1, .value_bytes = 932, .timestamp = 1};
+    int64_t pos = -1, bytes = -1, end = 0;
+    int times = 0;
     (void)state;
     world.config.write_back_bytes = 0;
     assert_ok(segment_world_append(&world, &next));
-    assert_int_equal(world.memory.range_syncs, 0);
+    assert_false(stele_segment_take_write_back(world.seg, &world.config, &pos, &bytes));
     world.config.write_back_bytes = 10000;
-    for (int i = 0; i < 99; i++)
+    for (int i = 0; i < 99; i++) {
         assert_ok(segment_world_append(&world, &next));
-    int64_t unsynced = world.seg->bytes_since_write_back;
-    assert_true(world.memory.range_syncs >= 9);
-    assert_true(world.memory.range_syncs <= 10);
-    assert_int_equal(world.memory.range_bytes, world.seg->bytes - unsynced);
+        if (!stele_segment_take_write_back(world.seg, &world.config, &pos, &bytes))
+            continue;
+        times++;
+        assert_int_equal(pos, end);
+        assert_true(bytes >= 10000);
+        assert_true(bytes < 12000);
+        end = pos + bytes;
+        assert_int_equal(end, world.seg->bytes);
+    }
+    assert_true(times >= 9);
+    assert_true(times <= 10);
 }
 
 static void sync_all(const char *want)
