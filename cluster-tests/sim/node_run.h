@@ -198,7 +198,7 @@ struct run_client {
     struct {
         uint64_t correlation_id;
         int64_t at_us;
-    } metadata[16]; /* the last requests for it */
+    } metadata[1024]; /* the last requests for it; an answer may be late */
 };
 
 /* What may happen in this run. */
