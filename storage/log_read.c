@@ -188,6 +188,30 @@ static enum stele_err find_behind(struct stele_log *log, int at, int64_t offset,
     return err == STELE_END ? STELE_CORRUPT : err;
 }
 
+/* Whether a batch that is read from its middle on claims offsets of the batch behind it: a last offset that rotted
+ * hides others. */
+static enum stele_err claims_others(struct stele_log *log, int at, int64_t pos, const struct stele_batch_header *header,
+                                    bool *out_claims)
+{
+    struct stele_batch_header next;
+    int64_t bytes = 0, behind = pos + STELE_BATCH_PREFIX_BYTES + header->length;
+    enum stele_err err = stele_segment_header_at(log->segments[at], behind, &next, &bytes);
+    *out_claims = err == STELE_OK && stele_batch_last_offset(header) >= next.base_offset;
+    return err == STELE_END || err == STELE_CORRUPT ? STELE_OK : err;
+}
+
+static enum stele_err find(struct stele_log *log, int at, int64_t offset, int64_t *out_pos,
+                           struct stele_batch_header *out_header)
+{
+    bool claims = false;
+    enum stele_err err = stele_segment_find(log->segments[at], offset, out_pos, out_header);
+    if (err == STELE_OK && out_header->base_offset < offset)
+        err = claims_others(log, at, *out_pos, out_header, &claims);
+    if (err == STELE_CORRUPT || claims)
+        err = find_behind(log, at, offset, out_pos, out_header);
+    return err;
+}
+
 enum stele_err stele_log_read(struct stele_log *log, const struct stele_read *read, struct stele_slice *out_slice)
 {
     enum stele_err err = stele_log__usable(log);
@@ -205,9 +229,7 @@ enum stele_err stele_log_read(struct stele_log *log, const struct stele_read *re
         int64_t pos = 0;
         if (log->segments[at]->base_offset >= read->bound)
             return STELE_OK;
-        err = stele_segment_find(log->segments[at], read->offset, &pos, &header);
-        if (err == STELE_CORRUPT)
-            err = find_behind(log, at, read->offset, &pos, &header);
+        err = find(log, at, read->offset, &pos, &header);
         if (err == STELE_OK)
             return stele_log__settle_read(log, make_slice(log, at, read, pos, &header, out_slice));
         if (err == STELE_CORRUPT)

@@ -154,6 +154,19 @@ static void test_reads_behind_unseen_damage_with_entries(void **state)
     read_behind_unseen_damage(*state, 0);
 }
 
+/* A last offset that rotted: the batch that claims others does not stand for them. */
+static void test_last_offset_that_claims_others(void **state)
+{
+    struct log_world *w = *state;
+    w->open.config.index_interval_bytes = 3000;
+    fill_one_segment(w);
+    for (int64_t bad = 4; bad < 20; bad += 11)
+        assert_ok(sim_disk_flip(w->disk, world_file(0, ".log").text, world_pos(w, bad, 0) + 26, 0x62));
+    world_check_readable(w, 5, 15);
+    world_check_readable(w, 16, RECORDS);
+    world_check_readable(w, 0, 4);
+}
+
 /* Rot that no start has seen: a truncation in its segment does not take the sound batches behind it along. */
 static void test_truncation_behind_unseen_damage(void **state)
 {
@@ -248,6 +261,7 @@ int main(void)
         CASE(test_a_sector_of_batches),
         CASE(test_last_offset_that_claims_more),
         CASE(test_reads_behind_unseen_damage),
+        CASE(test_last_offset_that_claims_others),
         CASE(test_reads_behind_unseen_damage_with_entries),
         CASE(test_truncation_behind_unseen_damage),
         CASE(test_every_bit_of_the_epochs),
