@@ -82,6 +82,9 @@ static enum stele_err look(struct stele_metadata_tail *tail, struct stele_metada
     struct stele_record record;
     struct stele_arena arena;
     enum stele_err err = stele_batch_check(batch->bytes, batch->count, &header);
+    if (err == STELE_OK && (header.base_offset < 0 || header.base_offset > INT64_MAX - INT32_MAX - 1 ||
+                            header.last_offset_delta < 0 || header.partition_leader_epoch < 0))
+        err = STELE_CORRUPT;
     if (err == STELE_OK)
         err = stele_record_walker_init(&walker, tail->mem, batch->bytes, batch->count, UNPACKED_BYTES_MAX);
     if (err != STELE_OK)
