@@ -244,8 +244,9 @@ static int parse(struct steled *steled, int argc, char **argv)
 }
 
 /* What --check promises beyond the settings' own bounds. */
-static enum stele_err check_addresses(const struct steled *steled, struct stele_error *error)
+static enum stele_err check_settings(const struct steled *steled, struct stele_error *error)
 {
+    const char *dirs = stele_settings_text(steled->settings, "log.dirs");
     const char *http = stele_settings_text(steled->settings, "http.listener");
     char address[300], host[STELE_HOST_BYTES];
     int32_t port = 0;
@@ -253,6 +254,9 @@ static enum stele_err check_addresses(const struct steled *steled, struct stele_
     enum stele_err err = stele_listeners_read(steled->settings, &listeners, error);
     if (err == STELE_OK)
         err = stele_conn_limits_check(steled->settings, error);
+    if (err == STELE_OK && dirs[strspn(dirs, " ,")] == 0)
+        return stele_error_set(error, STELE_INVALID_CONFIG,
+                               "log.dirs (--data) names no directory: write a path, or several with commas between");
     if (err == STELE_OK && http[0] != 0 &&
         (stele_http_address(http, address) != STELE_OK || stele_address_split(address, host, &port) != STELE_OK))
         return stele_error_set(error, STELE_INVALID_CONFIG, "http.listener: '%.200s' is no address: write HOST:PORT",
@@ -290,7 +294,7 @@ int main(int argc, char **argv)
     if (steled.vfs == NULL || steled.settings == NULL)
         return fail(STELE_EXIT_FAILED, "out of memory");
     int code = parse(&steled, argc, argv);
-    if (code < 0 && check_addresses(&steled, &error) != STELE_OK)
+    if (code < 0 && check_settings(&steled, &error) != STELE_OK)
         code = fail(STELE_EXIT_USAGE, error.text);
     if (code < 0)
         code = steled.check_only ? STELE_EXIT_OK : serve(&steled);

@@ -26,6 +26,8 @@ refused() { # TEXT COMMAND...: fails and says TEXT
 refused "nearest is 'log.retention.ms'" "$bin/steled" --set log.retention.mss=1
 refused "between" "$bin/steled" --set num.io.threads=0
 refused "KEY=VALUE" "$bin/steled" --set nonsense
+refused "names no directory" "$bin/steled" --data ''
+refused "names no directory" "$bin/steled" --check --set log.dirs=' , '
 refused "nearest is 'log.dirs'" env STELED_LOG_DIR=x "$bin/steled" --check
 refused "between" env STELED_NUM_IO_THREADS=0 "$bin/steled" --check
 STELED_NUM_IO_THREADS=0 "$bin/steled" --check --set num.io.threads=1 2>/dev/null && die "a wrong variable was let through" || true
