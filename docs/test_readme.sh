@@ -34,6 +34,8 @@ ctest --preset dev -L long | tools/test-long.sh | ctest --preset dev -L long
 ctest --preset fuzz | tools/test.sh | ctest --preset fuzz
 build/dev/bin/sim_log_crash --seed N --verbose | docs/test_readme.sh | sim_log_crash" --seed 7 --verbose
 build/bin/stele-sim --seed N --verbose | docs/test_readme.sh | stele-sim" --seed 7 --verbose
+build/dev/bin/quorum_world --first * | docs/test_readme.sh | quorum_world" --first 1 --seeds 5
+build/dev/bin/partition_sim --seeds * | docs/test_readme.sh | partition_sim" --seeds 1 5
 stele-sim --seed S --verbose | docs/test_readme.sh | stele-sim" --seed 7 --verbose
 build/bin/stele-sim --seed 1000000 --seeds * | docs/test_readme.sh | stele-sim" --seed 1000000 --seeds 20
 apt-cache dumpavail | deploy/demo.sh | apt-cache dumpavail
@@ -122,4 +124,6 @@ done
 # What it says of a seed.
 "$root/build/bin/stele-sim" --seed 7 --verbose | tail -n 1 | grep -q '^reached: 1 runs' || die "stele-sim --seed"
 "$root/build/bin/stele-sim" --seed 1000000 --seeds 20 | tail -n 1 | grep -q '^reached: ' || die "stele-sim --seeds"
+[ ! -x "$root/build/dev/bin/quorum_world" ] || "$root/build/dev/bin/quorum_world" --first 1 --seeds 5 >/dev/null || die "quorum_world"
+[ ! -x "$root/build/dev/bin/partition_sim" ] || "$root/build/dev/bin/partition_sim" --seeds 1 5 >/dev/null || die "partition_sim"
 [ ! -x "$root/build/dev/bin/sim_log_crash" ] || "$root/build/dev/bin/sim_log_crash" --seed 7 --verbose | grep -q '^RESTARTED_AT' || die "sim_log_crash"
