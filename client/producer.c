@@ -5,7 +5,13 @@
 
 #include <string.h>
 
-enum { HEADERS_MAX = 256, RECORD_BYTES_MAX = 1 << 29, TAGS_FIRST = 64, WINDOW_MAX = 5 /* batches that a log knows */ };
+enum {
+    HEADERS_MAX = 256,
+    RECORD_BYTES_MAX = 1 << 29,
+    RECORD_BYTES_AROUND = 32, /* at most, of lengths and times around key and value */
+    TAGS_FIRST = 64,
+    WINDOW_MAX = 5 /* batches that a log knows */
+};
 
 static int codec_level(const struct stele_settings *settings, enum stele_codec codec)
 {
@@ -259,6 +265,14 @@ static enum stele_err make_room(struct part_queue *queue, size_t bytes)
     return err;
 }
 
+/* Another record like the last one, or like most, would not go in: to send only when it comes is to wait in vain. */
+static bool is_full(const struct part_queue *queue, size_t last_bytes)
+{
+    size_t used = stele_batch_builder_bytes(queue->builder), count = (size_t)stele_batch_builder_count(queue->builder);
+    size_t next = count == 1 ? 0 : stele_min_size(last_bytes, RECORD_BYTES_AROUND + used / count);
+    return used >= queue->producer->batch_bytes || used + next > queue->producer->batch_bytes;
+}
+
 struct stele_result stele_producer_send(struct stele_producer *producer, const struct stele_message *message,
                                         uint64_t tag)
 {
@@ -273,7 +287,7 @@ struct stele_result stele_producer_send(struct stele_producer *producer, const s
                                      "than %d bytes",
                                      producer->topic, (int)HEADERS_MAX, (int)RECORD_BYTES_MAX);
     struct part_queue *queue = producer->queues[partition];
-    size_t bytes = 32 + message->key_bytes + message->value_bytes;
+    size_t bytes = RECORD_BYTES_AROUND + message->key_bytes + message->value_bytes;
     for (size_t i = 0; i < message->header_count; i++)
         bytes += 10 + strlen(message->headers[i].key) + message->headers[i].value_bytes;
     if (bytes + STELE_BATCH_HEADER_BYTES > producer->record_bytes_max)
@@ -299,7 +313,7 @@ struct stele_result stele_producer_send(struct stele_producer *producer, const s
         queue->linger_ms = now_ms + producer->linger_ms;
         queue->deadline_ms = now_ms + producer->delivery_timeout_ms;
     }
-    if (stele_batch_builder_bytes(queue->builder) >= producer->batch_bytes)
+    if (is_full(queue, bytes))
         queue->linger_ms = 0;
     return stele_client__result(STELE_OK, "");
 }

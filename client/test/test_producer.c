@@ -104,6 +104,30 @@ static void test_linger(void **state)
     stele_client_free(client);
 }
 
+/* A batch with no room for another record like those in it is sent at once, not when that record comes. */
+static void test_full_at_once(void **state)
+{
+    struct producer_world *world = *state;
+    const struct stele_setting settings[] = {{"linger.ms", "50000"}, {"batch.size", "300"}, {NULL, NULL}};
+    struct stele_client *client = peer_client(&world->peer, NULL);
+    struct stele_producer *producer = world_producer(world, client, settings);
+    world_send(client, producer, 0, 0, 1);
+    assert_int_equal(stele_producer_flush(producer, -1).code, 0); /* now there is a connection */
+    int64_t began = world->peer.env.mono_us;
+    int sent = 1;
+    while (world->peer.produces == 1) {
+        world_send(client, producer, 0, sent, sent + 1);
+        sent++;
+        for (int i = 0; i < 10; i++)
+            (void)stele_client_poll(client, 1);
+    }
+    assert_true(sent > 5);
+    assert_int_equal(world->told.count, sent);
+    assert_true(world->peer.env.mono_us - began < 50000000);
+    stele_producer_free(producer);
+    stele_client_free(client);
+}
+
 /* With acks=0 no answer is awaited, and a thousand batches go through all the same. */
 static void test_acks_0(void **state)
 {
@@ -363,6 +387,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_deliveries, producer_world_set_up, producer_world_tear_down),
         cmocka_unit_test_setup_teardown(test_sticky, producer_world_set_up, producer_world_tear_down),
+        cmocka_unit_test_setup_teardown(test_full_at_once, producer_world_set_up, producer_world_tear_down),
         cmocka_unit_test_setup_teardown(test_linger, producer_world_set_up, producer_world_tear_down),
         cmocka_unit_test_setup_teardown(test_acks_0, producer_world_set_up, producer_world_tear_down),
         cmocka_unit_test_setup_teardown(test_acks_0_behind, producer_world_set_up, producer_world_tear_down),
