@@ -48,6 +48,9 @@ static void next_batch(struct pw_world *world, int id)
     producer->is_busy = false;
     producer->count = 0;
     producer->attempt++;
+    if (world->is_scripted) {
+        return;
+    }
     int64_t pause = pw_chance(world, 500) ? 0 : pw_draw(world, 0, world->config.has_burst ? 200 : 15);
     send_later(world, id, pause);
 }
@@ -105,6 +108,9 @@ static void take_produce_answer(struct pw_world *world, const struct pw_event *e
     if (event->attempt != producer->attempt || !producer->is_busy) {
         return;
     }
+    producer->has_answer = true;
+    producer->answer_err = event->err;
+    producer->answer_level = event->level;
     if (event->err == STELE_OK) {
         for (int32_t i = 0; i < event->count && world->acked_count < PW_LOG_MAX; i++) {
             world->acked[world->acked_count++] = (struct pw_acked){.offset = event->offset + i,
@@ -118,7 +124,9 @@ static void take_produce_answer(struct pw_world *world, const struct pw_event *e
         return;
     }
     producer->attempt++;
-    send_later(world, event->node, pw_draw(world, 2, 40));
+    if (!world->is_scripted) {
+        send_later(world, event->node, pw_draw(world, 2, 40));
+    }
 }
 
 /* Reads up to the node's high watermark; from a follower by the leader's advice or anyone. */

@@ -173,7 +173,11 @@ static void scan_sessions(struct pw_world *world)
         }
     }
     (void)pw_post(world, PW_SESSIONS, 0, 20);
-    if (world->config.is_tainted) {
+    if (world->config.has_rebalance && !world->is_healed) {
+        const struct stele_partition_change preferred = {.mode = STELE_ELECT_PREFERRED};
+        (void)pw_controller_change(world, &preferred);
+    }
+    if (world->config.is_tainted && !world->is_scripted) {
         pw_controller_forced(world);
     }
 }

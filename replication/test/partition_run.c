@@ -181,6 +181,7 @@ void pw_draw_config(uint64_t seed, struct pw_config *out_config)
         .has_alter_trouble = HALF(),
         .has_drift = HALF(),
         .has_burst = stele_prng_chance(&prng, 1, 4),
+        .has_rebalance = stele_prng_chance(&prng, 1, 4),
         .has_damage = stele_prng_chance(&prng, 1, 5),
         .record_limit = PW_LOG_MAX - 512,
     };

@@ -4,7 +4,7 @@
  *
  * The pieces: partition_log.c (logs), partition_node.c (the owner of the machines: carries out their updates),
  * partition_controller.c, partition_clients.c, partition_check.c (what must hold, facts 8.1 and 8.2),
- * partition_faults.c, partition_run.c (events, one seed), partition_sim.c (many seeds), partition_scenarios.c. */
+ * partition_faults.c, partition_run.c (events, one seed), partition_sim.c (many seeds), test_partition_scenarios.c. */
 #ifndef STELE_REPLICATION_TEST_PARTITION_WORLD_H
 #define STELE_REPLICATION_TEST_PARTITION_WORLD_H
 
@@ -162,7 +162,9 @@ struct pw_producer {
     int32_t attempt;
     int target;
     bool is_busy;
-    int64_t acked_count;
+    bool has_answer; /* scripted: what the last one was */
+    enum stele_err answer_err;
+    enum stele_ack_level answer_level;
 };
 
 struct pw_acked {
@@ -189,7 +191,7 @@ struct pw_config {
     int lazy;             /* of 100 answers */
     int fault_every_ms;
     bool has_kill, has_power, has_wipe, has_partition, has_clean, has_reassign, has_retention, has_alter_trouble,
-        has_drift, has_burst, has_damage;
+        has_drift, has_burst, has_damage, has_rebalance;
     int64_t record_limit;
 };
 
