@@ -300,13 +300,27 @@ void stele_leader__propose(struct stele_leader *leader, int32_t fetcher_id, stru
     }
 }
 
+/* Whether time alone may change something: who is behind falls out of the set, or holds the watermark no longer. An
+ * idle partition whose followers have everything needs no timer. */
+static bool needs_scan(const struct stele_leader *leader)
+{
+    for (int32_t i = 0; i < leader->replicas.count; i++) {
+        int32_t node_id = leader->replicas.ids[i];
+        if (node_id != leader->node_id && stele_node_set_has(&leader->isr, node_id) &&
+            stele_leader__counted(leader, &leader->followers[i]) < leader->log.end_offset) {
+            return true;
+        }
+    }
+    return leader->high_watermark < leader->log.end_offset;
+}
+
 int64_t stele_leader__deadline(const struct stele_leader *leader)
 {
     if (!leader->is_leading) {
         return INT64_MAX;
     }
     int64_t deadline_ms = leader->resend_ms;
-    if (leader->isr.count > 1) {
+    if (needs_scan(leader)) {
         deadline_ms = stele_min_i64(deadline_ms, leader->scan_ms);
     }
     if (leader->isr_state == STELE_ISR_COMMITTED && leader->retry_after_ms > leader->now_ms) {

@@ -584,6 +584,34 @@ static void test_idle_follower_stays(void **state)
     assert_int_equal(fixture.update.isr_change.isr.count, 1);
 }
 
+/* An idle partition asks for no timer; one that waits for somebody does, and one about to join that dies holds the
+ * watermark for a lag time and no longer. */
+static void test_timer_only_while_somebody_is_behind(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    begin(&fixture, set_of(A, B, 0), 10);
+    assert_true(fixture.update.deadline_ms < INT64_MAX); /* nobody fetched yet */
+    fetch(&fixture, B, 10);
+    assert_int_equal(fixture.update.deadline_ms, INT64_MAX);
+    fetch(&fixture, C, 10);
+    answer(&fixture, STELE_INELIGIBLE_REPLICA, set_of(0, 0, 0), 0);
+    append(&fixture, 1);
+    fetch(&fixture, B, 11);
+    assert_int_equal(fixture.leader.high_watermark, 10); /* C may join */
+    for (int i = 0; i < 10 && fixture.leader.high_watermark == 10; i++) {
+        assert_true(fixture.update.deadline_ms < INT64_MAX);
+        tick(&fixture, fixture.update.deadline_ms - fixture.now_ms);
+        if (fixture.update.has_isr_change) {
+            answer(&fixture, STELE_INELIGIBLE_REPLICA, set_of(0, 0, 0), 0);
+        }
+    }
+    assert_int_equal(fixture.leader.high_watermark, 11);
+    assert_true(fixture.now_ms <= 100000 + 1000 + 500 + 1);
+    fetch(&fixture, B, 3); /* lost its tail: it may fall out */
+    assert_true(fixture.update.deadline_ms < INT64_MAX);
+}
+
 /* A follower that always is a fetch behind the moving end stays in (2.4.2), also when its sync is one more behind. */
 static void test_follower_one_fetch_behind_stays(void **state)
 {
@@ -751,6 +779,7 @@ int main(void)
         cmocka_unit_test(test_produce_outcomes),
         cmocka_unit_test(test_flush_before_ack),
         cmocka_unit_test(test_idle_follower_stays),
+        cmocka_unit_test(test_timer_only_while_somebody_is_behind),
         cmocka_unit_test(test_follower_one_fetch_behind_stays),
         cmocka_unit_test(test_damaged_follower),
         cmocka_unit_test(test_strange_member_is_dropped),
