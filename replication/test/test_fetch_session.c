@@ -277,6 +277,148 @@ static void test_fetcher_forgets(void **state)
     assert_int_equal(client.fetcher.count, PARTITIONS - 1);
 }
 
+/* Both sides, and what each believes: the server's partitions, and the client's view of them. */
+struct pair {
+    struct server server;
+    struct client client;
+    struct stele_prng prng;
+    int64_t watermark[PARTITIONS], start[PARTITIONS], end[PARTITIONS];
+    bool is_sick[PARTITIONS];
+    int64_t seen_watermark[PARTITIONS], seen_start[PARTITIONS], position[PARTITIONS];
+    bool seen_sick[PARTITIONS];
+    int32_t next_id;
+};
+
+static void change_something(struct pair *pair)
+{
+    int i = (int)stele_prng_below(&pair->prng, PARTITIONS);
+    switch (stele_prng_below(&pair->prng, 4)) {
+    case 0:
+        pair->watermark[i]++;
+        break;
+    case 1:
+        pair->start[i]++;
+        break;
+    case 2:
+        pair->end[i]++;
+        break;
+    default:
+        pair->is_sick[i] = !pair->is_sick[i];
+        break;
+    }
+    stele_fetch_session_mark(&pair->server.watchers[i]);
+}
+
+/* The server takes the lines of a request and makes its answer; returns how many partitions are in it. */
+static int serve(struct pair *pair, bool is_lost, int room)
+{
+    int answered = 0;
+    stele_fetch_session_round_begin(&pair->server.session);
+    struct stele_fetch_session_entry *entry;
+    while ((entry = stele_fetch_session_round_next(&pair->server.session)) != NULL) {
+        int i = (int)(entry - pair->server.entries);
+        const struct stele_fetch_answer answer = {.err = pair->is_sick[i] ? STELE_NOT_LEADER_OR_FOLLOWER : STELE_OK,
+                                                  .diverging = {-1, -1},
+                                                  .high_watermark = pair->watermark[i],
+                                                  .log_start_offset = pair->start[i]};
+        bool has_records = !pair->is_sick[i] && entry->line.fetch_offset < pair->end[i];
+        if (has_records && answered >= room) {
+            stele_fetch_session_keep(entry);
+            continue;
+        }
+        if (!stele_fetch_session_settle(entry, &answer, has_records)) {
+            continue;
+        }
+        answered++;
+        if (is_lost) {
+            continue;
+        }
+        pair->seen_sick[i] = pair->is_sick[i];
+        if (!pair->is_sick[i]) {
+            pair->seen_watermark[i] = pair->watermark[i];
+            pair->seen_start[i] = pair->start[i];
+        }
+        if (has_records) {
+            pair->position[i] = entry->line.fetch_offset + 1;
+            stele_fetcher_touch(&pair->client.entries[i]);
+        }
+    }
+    stele_fetch_session_round_end(&pair->server.session);
+    return answered;
+}
+
+static int exchange(struct pair *pair, bool is_lost)
+{
+    struct stele_fetch_session *session = &pair->server.session;
+    struct stele_fetcher *fetcher = &pair->client.fetcher;
+    struct stele_fetcher_request request = stele_fetcher_begin(fetcher);
+    enum stele_fetch_session_kind kind = STELE_SESSION_NONE;
+    struct stele_fetch_session_entry *old;
+    while (request.epoch == STELE_SESSION_EPOCH_FIRST && (old = stele_fetch_session_first(session)) != NULL) {
+        stele_fetch_session_drop(old);
+    }
+    enum stele_err err = stele_fetch_session_begin(session, request.id, request.epoch, ++pair->next_id, &kind);
+    struct stele_fetcher_entry *due;
+    while ((due = stele_fetcher_next_due(fetcher)) != NULL) {
+        int i = (int)(due - pair->client.entries);
+        const struct stele_fetch_line line = {.fetch_offset = pair->position[i]};
+        stele_fetcher_sent(due);
+        if (err != STELE_OK) {
+            continue;
+        }
+        if (stele_fetch_session_find(session, &pair->server.watchers[i])) {
+            stele_fetch_session_set(&pair->server.entries[i], &line);
+        } else {
+            pair->server.entries[i] = (struct stele_fetch_session_entry){.session = NULL};
+            stele_fetch_session_put(session, &pair->server.watchers[i], &pair->server.entries[i], &line);
+        }
+    }
+    int answered = err == STELE_OK ? serve(pair, is_lost, (int)stele_prng_range(&pair->prng, 1, 4)) : 0;
+    (void)stele_fetcher_answered(fetcher, &request, is_lost ? STELE_CLOSED : err, session->id);
+    return answered;
+}
+
+/* D32: whatever changes and whatever answer is lost, what the client was told in pieces is what full answers would have
+ * said, and then nothing is said any more. */
+static void test_pieces_make_the_whole(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 300; seed++) {
+        struct pair pair = {.next_id = 0};
+        server_init(&pair.server);
+        stele_prng_init(&pair.prng, seed, 1);
+        stele_fetcher_init(&pair.client.fetcher);
+        for (int i = 0; i < PARTITIONS; i++) {
+            stele_fetcher_add(&pair.client.fetcher, &pair.client.entries[i]);
+        }
+        for (int i = 0; i < 200; i++) {
+            if (stele_prng_chance(&pair.prng, 2, 3)) {
+                change_something(&pair);
+            } else {
+                (void)exchange(&pair, stele_prng_chance(&pair.prng, 1, 8));
+            }
+            if (i == 50) { /* a server that forgot: its session went with a connection */
+                pair.server.session.id = 0;
+            }
+        }
+        int rounds = 0;
+        for (int idle = 0; idle < 3; rounds++) {
+            assert_true(rounds < 1000);
+            bool was_due = stele_fetcher_is_due(&pair.client.fetcher);
+            idle = exchange(&pair, false) == 0 && !was_due ? idle + 1 : 0;
+        }
+        for (int i = 0; i < PARTITIONS; i++) {
+            assert_int_equal(pair.seen_sick[i], pair.is_sick[i]);
+            if (!pair.is_sick[i]) {
+                assert_int_equal(pair.seen_watermark[i], pair.watermark[i]);
+                assert_int_equal(pair.seen_start[i], pair.start[i]);
+                assert_int_equal(pair.position[i], pair.end[i]);
+            }
+        }
+        assert_int_equal(ready_count(&pair.server), 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -287,6 +429,7 @@ int main(void)
         cmocka_unit_test(test_fetcher_sends_what_is_due),
         cmocka_unit_test(test_fetcher_begins_anew_after_an_error),
         cmocka_unit_test(test_fetcher_forgets),
+        cmocka_unit_test(test_pieces_make_the_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
