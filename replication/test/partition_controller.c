@@ -228,16 +228,14 @@ static void take_alter(struct pw_world *world, const struct pw_event *event)
             .partition_epoch = wish->partition_epoch,
             .isr = members,
             .isr_count = wish->isr.count,
+            .damaged = wish->damaged.ids,
+            .damaged_count = wish->damaged.count,
         };
         struct stele_partition_view view = view_of(world);
         struct stele_partition_outcome outcome;
         answer.err = stele_alter_partition(&world->state, &request, &view, &outcome);
         if ((answer.err == STELE_OK || answer.err == STELE_NEW_LEADER_ELECTED) && outcome.changed != 0) {
             write_state(world, &outcome.next);
-            if (wish->damaged.count > 0) {
-                const struct stele_partition_change lost = {.lost_tail = wish->damaged};
-                (void)pw_controller_change(world, &lost);
-            }
         }
         answer.leader_epoch = world->state.leader_epoch;
         answer.partition_epoch = world->state.partition_epoch;
