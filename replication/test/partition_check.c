@@ -202,10 +202,12 @@ void pw_check_ack(struct pw_world *world, const struct pw_event *event)
     }
 }
 
-/* Every record that epochs say to cut is not the committed one; the rest stays (D23). */
+/* Who may lead cuts no committed record (D23). Another one may, after a leader that was deposed and has not heard of
+ * it: what the next leader took over and committed it gets again from there. */
 void pw_check_cut(struct pw_world *world, struct pw_node *node, int64_t offset)
 {
-    if (world->is_tainted) {
+    bool may_lead = stele_node_set_has(&world->state.isr, node->id) || stele_node_set_has(&world->state.elr, node->id);
+    if (world->is_tainted || !may_lead) {
         return;
     }
     int64_t end = stele_min_i64(node->log.end, world->committed_end);
