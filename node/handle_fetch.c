@@ -3,6 +3,7 @@
  *
  * States of a fetch: READING -> answered | PARKED, PARKED -> CANCELLING (woken, timer, hurried) -> READING. */
 #include "base/check.h"
+#include "node/fetch_hold.h"
 #include "node/node.h"
 #include "node/node_struct.h"
 #include "node/partition.h"
@@ -13,26 +14,10 @@
 
 enum fetch_state { FETCH_READING, FETCH_PARKED, FETCH_CANCELLING };
 
-/* A range on its way into a socket. Its count belongs to the connection's shard, its slice to the partition's: when the
- * last reference goes it travels to the owner and back. */
-struct hold {
-    struct stele_list link; /* in its home's */
-    struct stele_send_file send;
-    struct stele_task task;
-    struct stele_slice slice;
-    struct stele_shard *home, *owner;
-    int refs;
-    int64_t session_id;
-    struct fetch_part *part; /* its range is still the part's; NULL: it is in an answer, or the fetch is over */
-    struct stele_partition_key key;
-    int64_t generation; /* of the partition, when the range was read */
-};
-
 struct fetch_part {
     struct stele_read_op read;
     struct fetch *all;
-    struct hold *hold;
-    bool has_range; /* the read has ended well and was not given up */
+    struct stele_fetch_hold *hold;
 };
 
 struct fetch {
@@ -44,94 +29,12 @@ struct fetch {
     struct stele_timer timer;
 };
 
-/* Ranges. */
-
-static void hold_free(struct hold *hold)
+/* Its range is given up before it was in an answer. */
+static void revoked(struct stele_fetch_hold *hold)
 {
-    stele_list_remove(&hold->link);
-    stele_mem_free(hold->home->env->mem, hold);
-}
-
-static void hold_home(struct stele_task *task)
-{
-    hold_free(STELE_CONTAINER_OF(task, struct hold, task));
-}
-
-static void hold_arrived(struct stele_task *task)
-{
-    struct hold *hold = STELE_CONTAINER_OF(task, struct hold, task);
-    stele_slice_release(&hold->slice);
-    hold->task.run = hold_home;
-    stele_shard_send(hold->owner, hold->home, &hold->task);
-}
-
-void stele_fetch_holds_free(struct stele_shard *shard)
-{
-    while (!stele_list_is_empty(&shard->holds)) {
-        struct hold *hold = STELE_CONTAINER_OF(shard->holds.next, struct hold, link);
-        STELE_ASSERT(hold->refs == 0); /* the connections are gone */
-        stele_slice_release(&hold->slice);
-        hold_free(hold);
-    }
-}
-
-static void hold_ref(struct stele_send_file *send)
-{
-    STELE_CONTAINER_OF(send, struct hold, send)->refs++;
-}
-
-static void hold_unref(struct stele_send_file *send)
-{
-    struct hold *hold = STELE_CONTAINER_OF(send, struct hold, send);
-    STELE_ASSERT(hold->refs > 0);
-    if (--hold->refs > 0)
-        return;
-    if (hold->slice.file == NULL) {
-        hold_free(hold);
-    } else if (!hold->home->node->is_freeing) {
-        hold->task.run = hold_arrived;
-        stele_shard_send(hold->home, hold->owner, &hold->task);
-    }
-}
-
-static struct hold *hold_new(struct stele_shard *home)
-{
-    struct hold *hold = stele_mem_alloc(home->env->mem, STELE_MEM_REQUEST, sizeof(*hold));
-    if (hold == NULL)
-        return NULL;
-    hold->send = (struct stele_send_file){.ref = hold_ref, .unref = hold_unref};
-    hold->home = home;
-    hold->owner = home;
-    hold->refs = 1;
-    stele_list_push(&home->holds, &hold->link);
-    return hold;
-}
-
-/* True when a connection was closed for it: other holds went with that. */
-static bool revoke(struct hold *hold, const struct stele_truncate_op *truncate)
-{
-    struct fetch_part *part = hold->part;
-    const struct stele_slice *slice = part != NULL ? &part->read.slice : &hold->slice;
-    if (hold->refs == 0 || hold->send.is_revoked || (part != NULL && !part->has_range) ||
-        hold->generation >= truncate->generation || hold->key.number != truncate->op.number ||
-        memcmp(&hold->key.topic_id, &truncate->op.topic_id, sizeof(hold->key.topic_id)) != 0 ||
-        !stele_slice_is_cut(slice, &truncate->cut))
-        return false;
-    if (part != NULL) {
-        part->read.op.err = STELE_NOT_LEADER_OR_FOLLOWER;
-        part->read.slice.bytes = 0;
-        part->has_range = false;
-        return false;
-    }
-    hold->send.is_revoked = true; /* the net may still be sending for a session that is gone */
-    return stele_session_drop(hold->home, hold->session_id, "what it was being sent is cut away");
-}
-
-void stele_fetch_revoke(struct stele_shard *shard, const struct stele_truncate_op *truncate)
-{
-    struct stele_list *at = shard->holds.next;
-    while (at != &shard->holds)
-        at = revoke(STELE_CONTAINER_OF(at, struct hold, link), truncate) ? shard->holds.next : at->next;
+    struct fetch_part *part = hold->arg;
+    part->read.op.err = STELE_NOT_LEADER_OR_FOLLOWER;
+    part->read.slice.bytes = 0;
 }
 
 static void free_aborted(struct fetch *all)
@@ -152,8 +55,8 @@ static void release(struct stele_server_call *call)
         stele_slice_release(&all->parts[i].read.slice); /* only when the node ends in the middle */
         if (all->parts[i].hold == NULL)
             continue;
-        all->parts[i].hold->part = NULL;
-        hold_unref(&all->parts[i].hold->send);
+        all->parts[i].hold->pending = NULL;
+        stele_fetch_hold_unref(all->parts[i].hold);
     }
 }
 
@@ -219,13 +122,13 @@ static bool fill(struct fetch *all, struct stele_fetch_result *result, const str
 static void take_range(struct stele_server_call *call, struct fetch_part *part)
 {
     struct stele_read_op *read = &part->read;
-    struct hold *hold = part->hold;
+    struct stele_fetch_hold *hold = part->hold;
     if (read->slice.file == NULL)
         return;
     hold->owner = read->op.shard;
     hold->slice = read->slice;
     hold->send.file = read->file;
-    hold->part = NULL;
+    hold->pending = NULL;
     read->slice.file = NULL;
     if (hold->slice.bytes == 0)
         return;
@@ -247,7 +150,7 @@ static void answer(struct fetch *all)
         if (call->pieces != NULL) {
             take_range(call, &all->parts[i]);
         } else { /* the hold alone gives it back */
-            all->parts[i].hold->part = NULL;
+            all->parts[i].hold->pending = NULL;
             all->parts[i].hold->owner = all->parts[i].read.op.shard;
             all->parts[i].hold->slice = all->parts[i].read.slice;
             all->parts[i].read.slice.file = NULL;
@@ -298,7 +201,7 @@ static void park(struct fetch *all, int64_t bytes)
     stele_shard_arm(shard, &all->timer, all->deadline_ms);
     for (size_t i = 0; i < all->count; i++) {
         struct stele_read_op *read = &all->parts[i].read;
-        all->parts[i].has_range = false; /* it goes back */
+        all->parts[i].hold->pending = NULL; /* it goes back */
         read->wake_at_bytes = read->seen_bytes + share;
         stele_partition_park(read);
     }
@@ -331,7 +234,7 @@ static void part_done(struct stele_op *op)
     struct fetch *all = part->all;
     switch (all->state) {
     case FETCH_READING:
-        part->has_range = op->err == STELE_OK;
+        part->hold->pending = op->err == STELE_OK ? &part->read.slice : NULL;
         part->hold->key = (struct stele_partition_key){.topic_id = op->topic_id, .number = op->number};
         part->hold->generation = part->read.generation;
         stele_stages_raise(&all->call->stages, &op->stages);
@@ -384,7 +287,7 @@ static void read_all(struct fetch *all)
         read->max_bytes = (size_t)stele_max_i64(stele_min_i64(in->max_bytes, bytes_max), 0);
         read->isolation = request->isolation;
         read->cancelled = part_cancelled;
-        all->parts[i].has_range = false;
+        all->parts[i].hold->pending = NULL;
         stele_op_submit(&read->op);
     }
     if (--all->pending == 0)
@@ -396,10 +299,11 @@ static bool prepare(struct fetch *all)
     for (; all->count < all->call->request.body.fetch.partition_count; all->count++) {
         struct fetch_part *part = &all->parts[all->count];
         part->all = all;
-        part->hold = hold_new(all->call->shard);
+        part->hold = stele_fetch_hold_new(all->call->shard);
         if (part->hold == NULL)
             return false;
-        part->hold->part = part;
+        part->hold->revoked = revoked;
+        part->hold->arg = part;
         part->hold->session_id = all->call->session->id;
     }
     return true;
@@ -408,6 +312,10 @@ static bool prepare(struct fetch *all)
 void stele_handle_fetch(struct stele_server_call *call)
 {
     const struct stele_fetch_request *request = &call->request.body.fetch;
+    if (request->replica_id >= 0) {
+        stele_handle_replica_fetch(call);
+        return;
+    }
     struct fetch *all = stele_arena_alloc(&call->arena, sizeof(*all));
     struct fetch_part *parts = stele_arena_array(&call->arena, request->partition_count, sizeof(*parts));
     if (all == NULL || parts == NULL) {

@@ -4,6 +4,7 @@
 #include "node/node_struct.h"
 #include "node/observe.h"
 #include "node/partition.h"
+#include "node/replica_session.h"
 #include "node/session.h"
 
 #include <string.h>
@@ -161,8 +162,11 @@ void stele_node_free(struct stele_node *node)
         struct stele_shard *shard = &node->shards[i];
         while (!stele_list_is_empty(&shard->sessions))
             stele_session_free(STELE_CONTAINER_OF(shard->sessions.next, struct stele_session, link));
-        stele_partition_forget_all(shard);
-        stele_fetch_holds_free(shard);
+    }
+    for (int i = 0; i < node->shard_count; i++) {
+        stele_replica_sessions_free(&node->shards[i]);
+        stele_partition_forget_all(&node->shards[i]);
+        stele_fetch_holds_free(&node->shards[i]);
     }
     while (!stele_list_is_empty(&node->partitions))
         stele_partition_free(STELE_CONTAINER_OF(node->partitions.next, struct stele_partition, all));

@@ -55,6 +55,7 @@ struct stele_produce_op {
 struct stele_cold {
     struct stele_list link; /* in its shard's, while the budget is used up */
     struct stele_job job;
+    struct stele_partition *partition;
     int64_t bytes, asked_us;
 };
 
@@ -281,6 +282,9 @@ void stele_op__post(struct stele_op *op);
 enum stele_err stele_partition__state_error(const struct stele_partition *partition);
 /** True when produces of the same origin are not yet appended: then `now` is called after them. */
 bool stele_partition__wait_turn(struct stele_op *op, void (*now)(struct stele_op *op));
+/** Runs a cold job when there is room under the shard's budget; and its end. It counts as a job of the partition. */
+void stele_partition__run_cold(struct stele_partition *partition, struct stele_cold *cold);
+void stele_partition__cold_ended(struct stele_cold *cold);
 /** Wakes the parked reads that have enough, or that wait in vain. */
 void stele_partition__wake_reads(struct stele_partition *partition);
 /** Wakes them all. */

@@ -2,6 +2,7 @@
 #include "base/check.h"
 #include "node/node_struct.h"
 #include "node/partition.h"
+#include "node/replica_session.h"
 
 enum { RETRY_MS = 100 };
 
@@ -294,7 +295,8 @@ static void trim_now(struct stele_op *op)
     stele_timer_init(&now->timer, trim_fired);
     stele_list_push(&partition->trims, &op->link);
     stele_shard_arm(shard, &now->timer, stele_env_mono_ms(shard->env) + stele_max_i64(now->timeout_ms, 0));
-    stele_replica__synced(partition); /* the machine learns of the new start, and followers */
+    stele_replica__synced(partition); /* the machine learns of the new start */
+    stele_replica_watchers_wake(partition);
     stele_partition__look_at_trims(partition);
     if (shard->is_stopping)
         stele_partition_hurry(partition);

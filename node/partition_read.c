@@ -37,9 +37,10 @@ static void start_cold(struct stele_shard *shard)
     }
 }
 
-static void run_cold(struct stele_partition *partition, struct stele_cold *cold)
+void stele_partition__run_cold(struct stele_partition *partition, struct stele_cold *cold)
 {
     struct stele_env *env = partition->shard->env;
+    cold->partition = partition;
     partition->job_count++;
     cold->asked_us = stele_env_mono_us(env);
     STELE_METRIC_ADD(env->metrics, cold_reads, 1);
@@ -49,16 +50,19 @@ static void run_cold(struct stele_partition *partition, struct stele_cold *cold)
     start_cold(partition->shard);
 }
 
-static void cold_ended(struct stele_op *op, const struct stele_cold *cold)
+void stele_partition__cold_ended(struct stele_cold *cold)
 {
-    struct stele_partition *partition = op->partition;
-    struct stele_env *env = partition->shard->env;
-    int64_t took_us = stele_env_mono_us(env) - cold->asked_us;
-    op->stages.read_us += took_us;
+    struct stele_shard *shard = cold->partition->shard;
+    STELE_METRIC_OBSERVE(shard->env->metrics, request_read, stele_env_mono_us(shard->env) - cold->asked_us);
+    shard->cold_bytes -= cold->bytes;
+    start_cold(shard);
+}
+
+static void cold_ended(struct stele_op *op, struct stele_cold *cold)
+{
+    op->stages.read_us += stele_env_mono_us(op->shard->env) - cold->asked_us;
     op->stages.was_cold = true;
-    STELE_METRIC_OBSERVE(env->metrics, request_read, took_us);
-    partition->shard->cold_bytes -= cold->bytes;
-    start_cold(partition->shard);
+    stele_partition__cold_ended(cold);
 }
 
 /* What lookups cost, from the shard's own counters. Jobs of the shard count there too while partitions are opened: then
@@ -182,7 +186,7 @@ static void read_now(struct stele_op *op)
     } else {
         read->cold =
             (struct stele_cold){.job = {.work = load_work, .done = load_done}, .bytes = (int64_t)read->slice.bytes};
-        run_cold(partition, &read->cold);
+        stele_partition__run_cold(partition, &read->cold);
     }
 }
 
@@ -303,7 +307,7 @@ static void list_step(struct stele_partition *partition, struct stele_list_op *l
     if (err == STELE_OK && waits) {
         list->cold = (struct stele_cold){.job = {.work = list_work, .done = list_done},
                                          .bytes = (int64_t)list->query.slice.bytes};
-        run_cold(partition, &list->cold);
+        stele_partition__run_cold(partition, &list->cold);
         return;
     }
     int64_t bound = stele_log_high_watermark(log);

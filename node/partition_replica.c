@@ -5,6 +5,7 @@
 #include "node/isr_wish.h"
 #include "node/node_struct.h"
 #include "node/partition.h"
+#include "node/replica_session.h"
 #include "storage/log_dirs.h"
 
 #include <string.h>
@@ -103,6 +104,10 @@ static void carry_out(struct stele_partition *partition, const struct stele_lead
         stele_shard_arm(shard, &replica->timer, update->deadline_ms);
     if (update->wakes_waiters)
         stele_partition__look(partition);
+    if (update->wakes_fetches && (update->has_epoch_start || !replica->leader.is_leading))
+        stele_replica_watchers_wake(partition);
+    else if (update->wakes_fetches)
+        stele_replica_watchers_raise(partition);
 }
 
 static void lead_step(struct stele_partition *partition, struct stele_leader_event *event,
@@ -292,11 +297,16 @@ void stele_replica__end(struct stele_partition *partition)
     else if (replica->role == STELE_REPLICA_FOLLOWER)
         stele_replica__unfollow(partition);
     replica->role = STELE_REPLICA_NONE;
+    if (partition->state == STELE_PARTITION_REMOVED)
+        stele_replica_watchers_part(partition);
+    else
+        stele_replica_watchers_wake(partition);
 }
 
 void stele_replica__appended(struct stele_partition *partition, int64_t bytes)
 {
     note_appended(&partition->replica, stele_log_end_offset(partition->log), bytes);
+    stele_replica_watchers_wake(partition);
 }
 
 void stele_replica__synced(struct stele_partition *partition)
@@ -369,6 +379,19 @@ enum stele_err stele_replica__check_leads(struct stele_op *op)
     op->current_leader_id = replica->leader_id;
     op->current_leader_epoch = replica->leader_epoch;
     return is_fenced ? STELE_FENCED_LEADER_EPOCH : STELE_NOT_LEADER_OR_FOLLOWER;
+}
+
+struct stele_fetch_answer stele_replica__look(struct stele_partition *partition, int32_t node_id, int64_t node_epoch,
+                                              const struct stele_fetch_line *line)
+{
+    struct stele_leader_event event = {.kind = STELE_LEADER_FETCH,
+                                       .now_ms = stele_env_mono_ms(partition->shard->env),
+                                       .log = stele_replica__view(partition),
+                                       .fetcher_id = node_id,
+                                       .fetcher_epoch = node_epoch,
+                                       .line = *line,
+                                       .epoch_end = stele_replica__epoch_end(partition, line->last_fetched_epoch)};
+    return stele_leader_look(&partition->replica.leader, &event);
 }
 
 struct stele_fetch_answer stele_replica__fetched(struct stele_partition *partition, int32_t node_id, int64_t node_epoch,

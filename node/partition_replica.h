@@ -94,6 +94,9 @@ void stele_replica__lowered(struct stele_partition *partition);
 void stele_replica__lead_anew(struct stele_partition *partition);
 struct stele_log_view stele_replica__view(const struct stele_partition *partition);
 struct stele_epoch_end stele_replica__epoch_end(const struct stele_partition *partition, int32_t epoch);
+/** A follower's fetch that waits, looked at again. */
+struct stele_fetch_answer stele_replica__look(struct stele_partition *partition, int32_t node_id, int64_t node_epoch,
+                                              const struct stele_fetch_line *line);
 /** A follower's fetch, the first time it is looked at. */
 struct stele_fetch_answer stele_replica__fetched(struct stele_partition *partition, int32_t node_id, int64_t node_epoch,
                                                  const struct stele_fetch_line *line);

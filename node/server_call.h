@@ -61,6 +61,9 @@ void stele_dispatch(struct stele_server_call *call);
 #include "proto/api.def"
 #undef STELE_API
 
+/** A fetch of another node: of what its partitions follow. */
+void stele_handle_replica_fetch(struct stele_server_call *call);
+
 /** False for the messages of a cluster that no node answers yet (node/handle_cluster.c). */
 bool stele_is_served(enum stele_api api);
 

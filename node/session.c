@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "node/node_struct.h"
 #include "node/observe.h"
+#include "node/replica_session.h"
 
 #include <string.h>
 
@@ -31,6 +32,7 @@ static void session_unref(struct stele_session *session)
     stele_timer_cancel(shard->wheel, &session->idle_timer);
     stele_timer_cancel(shard->wheel, &session->memory_timer);
     stele_buf_unref(session->frame);
+    stele_replica_session_end(session->replica);
     stele_list_remove(&session->link);
     shard->session_count--;
     stele_mem_free(shard->env->mem, session);

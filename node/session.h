@@ -14,6 +14,8 @@ enum stele_session_pause {
     STELE_PAUSE_STOP = 8    /* the node stops, or the connection is to be closed */
 };
 
+struct stele_replica_session;
+
 struct stele_session {
     struct stele_list link; /* in the shard's */
     struct stele_shard *shard;
@@ -39,6 +41,7 @@ struct stele_session {
     bool is_flushing; /* answers are being sent: no second round inside */
     bool is_cut;      /* nothing is read any more; closed when the answers are out */
     const char *close_why;
+    struct stele_replica_session *replica; /* of another node that follows partitions; NULL: none */
     struct stele_timer idle_timer, memory_timer;
     int64_t active_ms;
 };

@@ -45,6 +45,7 @@ enum stele_err stele_shard_init(struct stele_shard *shard, struct stele_node *no
     stele_list_init(&shard->holds);
     stele_list_init(&shard->wishes);
     stele_replica_fetchers_init(shard);
+    stele_list_init(&shard->replica_sessions);
     stele_timer_init(&shard->retain_timer, retain_fired);
     stele_timer_init(&shard->expire_timer, expire_fired);
     shard->wheel = stele_timing_wheel_new(env->mem, WHEEL_TICK_MS, WHEEL_SLOTS, stele_env_mono_ms(env));

@@ -74,6 +74,7 @@ struct stele_shard {
     struct stele_nodes_note nodes_note;
     struct stele_list wishes; /* under way (node/isr_wish.h) */
     struct stele_replica_fetchers fetchers;
+    struct stele_list replica_sessions; /* of its connections (node/replica_session.h) */
 
     _Atomic bool is_changed; /* an offset that the checkpoints hold moved since the last round; other shards ask */
     struct stele_timer retain_timer, expire_timer;
