@@ -207,7 +207,9 @@ static enum stele_err find(struct stele_log *log, int at, int64_t offset, int64_
     enum stele_err err = stele_segment_find(log->segments[at], offset, out_pos, out_header);
     if (err == STELE_OK && out_header->base_offset < offset)
         err = claims_others(log, at, *out_pos, out_header, &claims);
-    if (err == STELE_CORRUPT || claims)
+    /* A gap is of a compacted log, or a size that rotted led over what is there. */
+    bool is_gap = err == STELE_OK && out_header->base_offset > offset;
+    if (err == STELE_CORRUPT || claims || is_gap)
         err = find_behind(log, at, offset, out_pos, out_header);
     return err;
 }

@@ -193,23 +193,15 @@ static enum stele_err check_candidate(struct stele_scan *scan, int64_t offset_mi
     return stele_scan_start(scan, scan->file, pos, scan->end); /* back to it */
 }
 
-enum stele_err stele_scan_resync(struct stele_scan *scan, int64_t offset_min)
+/* Looks byte by byte from `pos` on for a place before `to`. END: none. */
+static enum stele_err search(struct stele_scan *scan, int64_t pos, int64_t to, int64_t offset_min)
 {
     bool is_sound = false;
-    int64_t pos = scan->pos, behind = pos + scan->bad_bytes;
-    bool has_behind = scan->bad_bytes > 0 && scan->end - behind >= STELE_BATCH_HEADER_BYTES;
-    enum stele_err err = stele_scan_start(scan, scan->file, has_behind ? behind : pos, scan->end);
-    if (err == STELE_OK && has_behind) {
-        err = fill(scan, behind, STELE_BATCH_HEADER_BYTES);
-        if (err == STELE_OK)
-            err = check_candidate(scan, offset_min, &is_sound);
-        if (err == STELE_OK && is_sound)
-            return STELE_OK;
-        if (err == STELE_OK)
-            err = stele_scan_start(scan, scan->file, pos, scan->end);
-    }
+    enum stele_err err = stele_scan_start(scan, scan->file, pos, scan->end);
     while (err == STELE_OK) {
         err = next_candidate(scan);
+        if (err == STELE_OK && scan->pos >= to)
+            return STELE_END;
         if (err == STELE_OK)
             err = check_candidate(scan, offset_min, &is_sound);
         if (err == STELE_OK && is_sound)
@@ -217,4 +209,45 @@ enum stele_err stele_scan_resync(struct stele_scan *scan, int64_t offset_min)
         scan->pos++;
     }
     return err;
+}
+
+/* Does a sound batch lie where the bad one's size leads, and is it the one that follows? A size that rotted may lead
+ * over others. */
+static enum stele_err look_behind(struct stele_scan *scan, int64_t behind, int64_t offset_min, bool *out_is_sound,
+                                  bool *out_follows)
+{
+    struct stele_batch_header bad, header;
+    int64_t pos = scan->pos;
+    *out_is_sound = *out_follows = false;
+    enum stele_err err = stele_scan_start(scan, scan->file, pos, scan->end);
+    if (err == STELE_OK)
+        err = fill(scan, pos, STELE_BATCH_HEADER_BYTES);
+    bool is_read = err == STELE_OK &&
+                   stele_batch_header_read(scan->buffer + (pos - scan->at), STELE_BATCH_HEADER_BYTES, &bad) == STELE_OK;
+    if (err == STELE_OK)
+        err = stele_scan_start(scan, scan->file, behind, scan->end);
+    if (err == STELE_OK)
+        err = fill(scan, behind, STELE_BATCH_HEADER_BYTES);
+    if (err == STELE_OK)
+        err = check_candidate(scan, offset_min, out_is_sound);
+    if (err != STELE_OK || !*out_is_sound || !is_read)
+        return err;
+    err = fill(scan, behind, STELE_BATCH_HEADER_BYTES);
+    if (err == STELE_OK &&
+        stele_batch_header_read(scan->buffer + (behind - scan->at), STELE_BATCH_HEADER_BYTES, &header) == STELE_OK)
+        *out_follows = header.base_offset == stele_batch_last_offset(&bad) + 1;
+    return err;
+}
+
+enum stele_err stele_scan_resync(struct stele_scan *scan, int64_t offset_min)
+{
+    int64_t pos = scan->pos, behind = pos + scan->bad_bytes;
+    bool is_sound = false, follows = false;
+    enum stele_err err = STELE_OK;
+    if (scan->bad_bytes > 0 && scan->end - behind >= STELE_BATCH_HEADER_BYTES)
+        err = look_behind(scan, behind, offset_min, &is_sound, &follows);
+    if (err != STELE_OK || follows)
+        return err;
+    err = search(scan, pos, is_sound ? behind : INT64_MAX, offset_min);
+    return err == STELE_END && is_sound ? stele_scan_start(scan, scan->file, behind, scan->end) : err;
 }

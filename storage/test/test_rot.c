@@ -144,6 +144,20 @@ static void test_last_offset_that_claims_more(void **state)
     world_check_readable(w, 5, 22);
 }
 
+/* A size that rotted and leads to the beginning of a later batch: none is passed over. */
+static void test_size_that_leads_over_batches(void **state)
+{
+    struct log_world *w = *state;
+    w->open.config.index_interval_bytes = 3000;
+    fill_one_segment(w);
+    int64_t pos = world_pos(w, 4, 0), length = world_pos(w, 8, 0) - pos - STELE_BATCH_PREFIX_BYTES, base_offset = -1;
+    uint8_t bytes[4] = {0, 0, (uint8_t)(length >> 8), (uint8_t)length};
+    world_write(w, world_file(0, ".log"), bytes, sizeof(bytes), pos + STELE_BATCH_POS_LENGTH);
+    assert_ok(world_read(w, 6, &base_offset));
+    assert_int_equal(base_offset, 6);
+    world_check_readable(w, 5, RECORDS);
+}
+
 static void test_reads_behind_unseen_damage(void **state)
 {
     read_behind_unseen_damage(*state, 3000);
@@ -260,6 +274,7 @@ int main(void)
         CASE(test_every_bit_of_a_batch),
         CASE(test_a_sector_of_batches),
         CASE(test_last_offset_that_claims_more),
+        CASE(test_size_that_leads_over_batches),
         CASE(test_reads_behind_unseen_damage),
         CASE(test_last_offset_that_claims_others),
         CASE(test_reads_behind_unseen_damage_with_entries),
