@@ -296,11 +296,10 @@ static enum stele_err settle_first_entry(struct stele_recovery *rec, struct stel
     return err == STELE_END ? STELE_OK : err;
 }
 
-/* Asks every entry that the first `count` segments can tell of. */
-static enum stele_err is_any_entry_wrong(struct stele_recovery *rec, int count, bool *inout_is_wrong)
+/* Asks every entry that the batches below `end` can tell of. */
+static enum stele_err is_any_entry_wrong(struct stele_recovery *rec, int64_t end, bool *inout_is_wrong)
 {
     struct stele_epoch_cache *epochs = &rec->log->epochs;
-    int64_t end = count < rec->log->segment_count ? rec->log->segments[count]->base_offset : rec->start;
     enum stele_err err = STELE_OK;
     for (int i = 0; i < epochs->count && err == STELE_OK && !*inout_is_wrong; i++) {
         struct stele_epoch_entry *entry = &epochs->entries[i];
@@ -334,13 +333,57 @@ static enum stele_err load_epochs(struct stele_recovery *rec, int count)
     is_bad = err == STELE_CORRUPT;
     err = is_bad ? STELE_OK : are_epochs_wrong(rec, count, &is_bad);
     if (err == STELE_OK && !is_bad && !rec->open->was_clean)
-        err = is_any_entry_wrong(rec, count, &is_bad);
+        err = is_any_entry_wrong(rec, count < log->segment_count ? log->segments[count]->base_offset : rec->start,
+                                 &is_bad);
     if (err == STELE_OK && is_bad)
         stele_trace(rec->env, STELE_TRACE_CHECKPOINT_BAD, rec->open->name,
                     "the file of leader epochs is not what the log says", 0, 0, 0);
     if (err != STELE_OK)
         return stele_recovery_fail(rec, err, NULL, "its batches cannot be read");
     return is_bad ? stele_recovery_rebuild_epochs(rec, count) : STELE_OK;
+}
+
+/* Is the header of the batch at `offset` of that epoch, and does it begin there when it must? */
+static enum stele_err is_header_of(struct stele_recovery *rec, int64_t offset, int32_t epoch, bool must_begin,
+                                   bool *inout_is_right)
+{
+    struct stele_batch_header header;
+    int64_t pos = 0;
+    enum stele_err err =
+        stele_segment_find(rec->log->segments[stele_log__floor(rec->log, offset)], offset, &pos, &header);
+    if (err != STELE_OK && err != STELE_END && err != STELE_CORRUPT)
+        return err;
+    *inout_is_right = *inout_is_right && err == STELE_OK && header.partition_leader_epoch == epoch &&
+                      (!must_begin || header.base_offset == offset);
+    return STELE_OK;
+}
+
+/* After a clean stop a look at the headers beside each entry, which are few; what does not fit is looked into. */
+static enum stele_err check_clean_epochs(struct stele_recovery *rec)
+{
+    struct stele_epoch_cache *epochs = &rec->log->epochs;
+    bool is_right = true, is_bad = false;
+    enum stele_err err = STELE_OK;
+    for (int i = 0; i < epochs->count && err == STELE_OK && is_right; i++) {
+        const struct stele_epoch_entry *entry = &epochs->entries[i];
+        bool is_passed = i + 1 < epochs->count && epochs->entries[i + 1].start_offset <= rec->start;
+        int64_t offset = stele_max_i64(entry->start_offset, rec->start);
+        if (is_passed || offset >= rec->end)
+            continue;
+        is_right = i > 0 || entry->start_offset <= rec->start;
+        err = is_header_of(rec, offset, entry->epoch, i > 0 && offset > rec->start, &is_right);
+        if (err == STELE_OK && i > 0 && offset > rec->start)
+            err = is_header_of(rec, offset - 1, epochs->entries[i - 1].epoch, false, &is_right);
+    }
+    if (err == STELE_OK && !is_right)
+        err = is_any_entry_wrong(rec, rec->end, &is_bad);
+    if (err != STELE_OK)
+        return stele_recovery_fail(rec, err, NULL, "its batches cannot be read");
+    if (!is_bad)
+        return STELE_OK;
+    stele_trace(rec->env, STELE_TRACE_CHECKPOINT_BAD, rec->open->name,
+                "the file of leader epochs is not what the log says", 0, 0, 0);
+    return stele_recovery_rebuild_epochs(rec, rec->log->segment_count);
 }
 
 /* True when segment `at` must be read again for its indexes: one is missing, or its transaction index cannot be
@@ -609,6 +652,8 @@ static enum stele_err recover(struct stele_recovery *rec, bool *out_is_clean)
         err = heal_sealed(rec, first);
     if (err == STELE_OK && log->segment_count > 0)
         err = open->was_clean ? load_clean(rec, &is_clean) : stele_recovery_scan_from(rec, first);
+    if (err == STELE_OK && is_clean && rec->end > rec->start)
+        err = check_clean_epochs(rec);
     if (err == STELE_OK)
         err = settle_end(rec);
     if (err == STELE_OK)

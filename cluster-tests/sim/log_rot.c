@@ -298,9 +298,8 @@ void crash_rot(struct crash_world *world)
     case 1:
         world->reached[POINT_ROT_SNAPSHOT] += rot_other(world, ".snapshot", &file);
         break;
-    case 2: /* No checksum is in it: only the batches tell, not all where some are missing, and after a clean stop they
-             * are not asked. */
-        if (!world->checkpoint.is_clean && !world->is_gappy && !log_model_has_rot(&world->model, 0, INT64_MAX))
+    case 2: /* No checksum is in it: only the batches tell, not all where some are missing. */
+        if (!world->is_gappy && !log_model_has_rot(&world->model, 0, INT64_MAX))
             world->reached[POINT_ROT_EPOCHS] += rot_other(world, STELE_LEADER_EPOCH_FILE, &file);
         break;
     case 3: /* Not while a deletion from the front or the place of damage rests on it. */
