@@ -89,7 +89,9 @@ struct stele_controller {
 /** Waits for a round of checkpoints that begins after it was asked for: what moved before is durable then. */
 struct stele_checkpoint_wait {
     struct stele_list link;
+    /* On an error of a round that wrote the directories know which of them it concerns (checkpoint_err). */
     void (*done)(struct stele_checkpoint_wait *wait, enum stele_err err);
+    bool has_written;
 };
 
 void stele_controller_init(struct stele_controller *control, struct stele_node *node);

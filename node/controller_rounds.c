@@ -28,6 +28,7 @@ struct stele_round {
     struct stele_log_points *points; /* of all */
     int count;
     enum stele_err err;
+    bool has_written;
     struct stele_list waits; /* who asked before it began */
     void (*done)(struct stele_controller *control, enum stele_err err);
 };
@@ -103,11 +104,12 @@ static void take_waits(struct stele_list *from, struct stele_list *to)
     }
 }
 
-static void end_waits(struct stele_list *waits, enum stele_err err)
+static void end_waits(struct stele_list *waits, enum stele_err err, bool has_written)
 {
     while (!stele_list_is_empty(waits)) {
         struct stele_checkpoint_wait *wait = STELE_CONTAINER_OF(waits->next, struct stele_checkpoint_wait, link);
         stele_list_remove(&wait->link);
+        wait->has_written = has_written;
         wait->done(wait, err);
     }
 }
@@ -116,12 +118,13 @@ static void round_end(struct stele_round *round)
 {
     struct stele_controller *control = round->control;
     enum stele_err err = round->err;
+    bool has_written = round->has_written;
     struct stele_list waits;
     void (*done)(struct stele_controller *, enum stele_err) = round->done;
     take_waits(&round->waits, &waits);
     stele_controller_round_free(control);
     stele_removals_go_on(control);
-    end_waits(&waits, err);
+    end_waits(&waits, err, has_written);
     if (!stele_list_is_empty(&control->waits) && control->round == NULL)
         (void)stele_controller_checkpoint(control, NULL);
     if (done != NULL)
@@ -169,6 +172,7 @@ static void write_work(struct stele_job *job)
 {
     struct stele_round *round = STELE_CONTAINER_OF(job, struct stele_round, job);
     round->err = stele_log_dirs_checkpoint(round->control->dirs, round->points, round->count);
+    round->has_written = true;
 }
 
 static void write_done(struct stele_job *job)
@@ -244,7 +248,7 @@ bool stele_controller_checkpoint(struct stele_controller *control,
         stele_mem_free(mem, round);
         stele_mem_free(mem, gathers);
         control->shard->is_changed = true;
-        end_waits(&control->waits, STELE_NO_MEMORY);
+        end_waits(&control->waits, STELE_NO_MEMORY, false);
         if (done != NULL)
             done(control, STELE_NO_MEMORY);
         return true;

@@ -10,22 +10,22 @@ struct delete_records {
     struct trim_part *parts;
     size_t count, pending;
     struct stele_checkpoint_wait wait;
-    enum stele_err wait_err;
 };
 
 struct trim_part {
     struct stele_trim_op trim;
     struct delete_records *all;
+    enum stele_err wait_err;
 };
 
-static void fill(struct stele_delete_records_result *result, const struct delete_records *all,
-                 const struct stele_trim_op *trim)
+static void fill(struct stele_delete_records_result *result, const struct trim_part *part)
 {
+    const struct stele_trim_op *trim = &part->trim;
     enum stele_err err = trim->op.err;
     const char *message = trim->message != NULL ? trim->message : "";
-    if (err == STELE_OK && all->wait_err != STELE_OK) {
-        err = all->wait_err == STELE_NO_SPACE || all->wait_err == STELE_NO_MEMORY ? all->wait_err
-                                                                                  : STELE_KAFKA_STORAGE_ERROR;
+    if (err == STELE_OK && part->wait_err != STELE_OK) {
+        bool is_short = part->wait_err == STELE_NO_SPACE || part->wait_err == STELE_NO_MEMORY;
+        err = is_short ? part->wait_err : STELE_KAFKA_STORAGE_ERROR;
         message = "the new start could not be made durable: a crash may take it back; try again";
     }
     *result = (struct stele_delete_records_result){.err = err,
@@ -46,7 +46,7 @@ static void answer(struct delete_records *all)
         return;
     }
     for (size_t i = 0; i < all->count; i++)
-        fill(&results[i], all, &all->parts[i].trim);
+        fill(&results[i], &all->parts[i]);
     call->response.body.delete_records =
         (struct stele_delete_records_response){.results = results, .result_count = all->count};
     stele_server_call_done(call);
@@ -61,7 +61,12 @@ static void written(struct stele_checkpoint_wait *wait, enum stele_err err)
 {
     struct delete_records *all = STELE_CONTAINER_OF(wait, struct delete_records, wait);
     struct stele_shard *shard = all->call->shard;
-    all->wait_err = err;
+    /* The round is of all directories: one that could not be written is no matter of the others. */
+    for (size_t i = 0; i < all->count; i++) {
+        struct trim_part *part = &all->parts[i];
+        bool is_own = err != STELE_OK && wait->has_written && part->trim.op.err == STELE_OK;
+        part->wait_err = is_own ? stele_log_dirs_checkpoint_err(shard->node->control.dirs, part->trim.dir) : err;
+    }
     all->task.run = home;
     stele_shard_send(&shard->node->shards[STELE_SHARD_CONTROL], shard, &all->task);
 }

@@ -99,6 +99,7 @@ struct stele_trim_op {
     int32_t timeout_ms;  /* for which it may wait for the other replicas */
     const char *message; /* a constant; NULL: none */
     int64_t low_watermark;
+    int dir; /* whose checkpoints make it last */
 
     int64_t start_offset; /* the partition's, as the next */
     struct stele_timer timer;

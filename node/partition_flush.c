@@ -245,6 +245,7 @@ static enum stele_err trim(struct stele_partition *partition, struct stele_trim_
         trim->message = "the offset is above the high watermark, or negative and not -1";
         return err;
     }
+    trim->dir = partition->dir;
     err = stele_log_set_start_offset(log, trim->start_offset);
     if (stele_log_is_failed(log))
         stele_partition_fail(partition);

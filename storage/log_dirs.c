@@ -217,12 +217,14 @@ enum stele_err stele_log_dirs_checkpoint(struct stele_log_dirs *dirs, const stru
     enum stele_err result = STELE_OK;
     for (int dir = 0; dir < dirs->count; dir++) {
         bool is_written = !dirs->dirs[dir].is_offline;
+        dirs->dirs[dir].checkpoint_err = is_written ? STELE_OK : STELE_OFFLINE;
         for (size_t i = 0; i < STELE_ARRAY_LEN(names) && !dirs->dirs[dir].is_offline; i++) {
             enum stele_err err = write_one(dirs, dir, names[i], points, count);
             if (err == STELE_OK)
                 continue;
             result = err;
             is_written = false;
+            dirs->dirs[dir].checkpoint_err = err;
             if (err != STELE_NO_MEMORY && err != STELE_NO_SPACE)
                 stele_log_dirs_fail(dirs, dir, "a checkpoint could not be written");
             break;
@@ -231,6 +233,11 @@ enum stele_err stele_log_dirs_checkpoint(struct stele_log_dirs *dirs, const stru
             dirs->dirs[dir].is_stale = false;
     }
     return result;
+}
+
+enum stele_err stele_log_dirs_checkpoint_err(const struct stele_log_dirs *dirs, int dir)
+{
+    return dirs->dirs[dir].checkpoint_err;
 }
 
 enum stele_err stele_log_dirs_mark_clean(struct stele_log_dirs *dirs, int dir)

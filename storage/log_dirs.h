@@ -118,6 +118,8 @@ struct stele_log_points {
  * the last error. Between the condemnation of a partition and this call no points of it were taken. */
 STELE_MUST_CHECK enum stele_err stele_log_dirs_checkpoint(struct stele_log_dirs *dirs,
                                                           const struct stele_log_points *points, int count);
+/** What became of this directory's in the last call. */
+STELE_MUST_CHECK enum stele_err stele_log_dirs_checkpoint_err(const struct stele_log_dirs *dirs, int dir);
 /** After every log of `dir` closed without an error and the checkpoints were written: the clean marker. */
 STELE_MUST_CHECK enum stele_err stele_log_dirs_mark_clean(struct stele_log_dirs *dirs, int dir);
 /** Gives up the locks. */

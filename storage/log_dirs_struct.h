@@ -9,12 +9,13 @@
 struct stele_log_dir {
     char *path;
     struct stele_file *lock;
-    _Atomic bool is_offline;  /* with the next two: jobs and shards ask and tell too */
-    _Atomic int64_t room;     /* free bytes above the reserve as last measured, less what was taken since */
-    _Atomic bool is_taken;    /* something was */
-    _Atomic bool has_refused; /* the disk, a write */
-    bool is_told_full;        /* the trace said so */
-    bool is_stale;            /* its checkpoints may name partitions that are gone */
+    _Atomic bool is_offline;       /* with the next two: jobs and shards ask and tell too */
+    _Atomic int64_t room;          /* free bytes above the reserve as last measured, less what was taken since */
+    _Atomic bool is_taken;         /* something was */
+    _Atomic bool has_refused;      /* the disk, a write */
+    bool is_told_full;             /* the trace said so */
+    enum stele_err checkpoint_err; /* of the last round */
+    bool is_stale;                 /* its checkpoints may name partitions that are gone */
     bool has_properties;
     struct stele_meta_properties properties;
     int partitions;

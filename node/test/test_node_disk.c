@@ -226,6 +226,74 @@ static void test_failed_dir(void **state)
     }
 }
 
+static void send_trims(struct node_conn *conn, const struct stele_uuid *topic_id, int64_t offset)
+{
+    struct stele_delete_records_partition parts[2];
+    for (int32_t i = 0; i < 2; i++)
+        parts[i] = (struct stele_delete_records_partition){
+            .topic_id = *topic_id, .partition = i, .current_leader_epoch = -1, .offset = offset};
+    struct stele_request request = {.header.api = STELE_API_DELETE_RECORDS,
+                                    .body.delete_records = {.partitions = parts, .partition_count = 2}};
+    (void)node_conn_send(conn, &request, NULL, 0);
+}
+
+/* Records of two partitions are deleted, and the directory of one cannot take the checkpoints: the other one's answer
+ * does not suffer for it. */
+static void test_deletion_beside_a_full_directory(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < SEEDS; seed++) {
+        struct stele_uuid topic_id;
+        struct node_answer answer;
+        struct node_world *world = world_with_topic(seed, "a,b", &topic_id);
+        struct node_conn *conn = node_world_greet(world, 1);
+        size_t in_b = exists(world, "b/t-0") ? 0 : 1;
+        for (int i = 0; i < 4; i++)
+            assert_int_equal(node_conn_produce(conn, &topic_id, i % 2)->err, STELE_OK);
+        sim_disk_break(world->disk, "*b/*offset-checkpoint*", SIM_DISK_BIT(SIM_DISK_WRITE), STELE_NO_SPACE, 0);
+        send_trims(conn, &topic_id, 1);
+        node_conn_take(conn, &answer);
+        const struct stele_delete_records_result *results = answer.response.body.delete_records.results;
+        assert_int_equal(results[in_b].err, STELE_KAFKA_STORAGE_ERROR);
+        assert_int_equal(results[1 - in_b].err, STELE_OK);
+        assert_int_equal(results[1 - in_b].low_watermark, 1);
+        sim_disk_heal(world->disk);
+        send_trims(conn, &topic_id, 1);
+        node_conn_take(conn, &answer);
+        assert_int_equal(answer.response.body.delete_records.results[in_b].err, STELE_OK);
+        assert_ok(node_world_stop(world));
+        node_world_free(world);
+    }
+}
+
+/* A round of checkpoints that began before a deletion knows nothing of it: the answer waits for the next one. */
+static void test_deletion_during_a_round(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < SEEDS; seed++) {
+        struct stele_uuid topic_id;
+        struct node_answer answer;
+        struct node_world *world = world_with_topic(seed, "a", &topic_id);
+        struct node_conn *conn = node_world_greet(world, 1);
+        for (int i = 0; i < 4; i++)
+            assert_int_equal(node_conn_produce(conn, &topic_id, i % 2)->err, STELE_OK);
+        world->holds_jobs = true;
+        node_world_pass(world, 6000); /* a round is under way, its points are taken */
+        assert_true(node_world_job_count(world) > 0);
+        send_trims(conn, &topic_id, 1);
+        node_world_run(world);
+        assert_false(node_conn_poll(conn, &answer));
+        world->holds_jobs = false;
+        while (!node_conn_poll(conn, &answer))
+            assert_true(node_world_step(world));
+        assert_int_equal(answer.response.body.delete_records.results[0].err, STELE_OK);
+        assert_true(file_has(world, "a/log-start-offset-checkpoint", "\nt 0 1\n"));
+        assert_true(file_has(world, "a/log-start-offset-checkpoint", "\nt 1 1\n"));
+        node_world_crash(world, SIM_DISK_ADVERSARIAL);
+        node_world_free(world);
+    }
+}
+
 /* A directory that fails while partitions are made and opened on it: they do not come up on it. */
 static void test_failed_dir_opening(void **state)
 {
@@ -280,6 +348,35 @@ static void test_failed_dir_crash(void **state)
         for (uint64_t i = 0; i < seed % 12; i++)
             (void)node_world_step(world);
         node_world_free(world);
+    }
+}
+
+/* Short memory is no failure of the metadata log: whichever allocation of a creation fails, once or for a while, the
+ * node goes on, and the topic is there or can be made. */
+static void test_metadata_without_memory(void **state)
+{
+    (void)state;
+    for (int64_t at = 1, has_failed = 1; has_failed != 0; at++) {
+        for (int lasting = 0; lasting < 2; lasting++) {
+            struct stele_uuid topic_id;
+            struct node_answer answer;
+            struct node_world *world = world_with_topic(1, "a", &topic_id);
+            struct node_conn *conn = node_world_greet(world, 1);
+            node_conn_send_create(conn, "u", 1, NULL, 0);
+            stele_test_mem_fail(&world->mem, at, lasting > 0);
+            for (int i = 0; i < 300; i++)
+                (void)node_world_step(world);
+            has_failed = world->mem.has_failed;
+            stele_test_mem_fail(&world->mem, 0, false);
+            node_world_pass(world, 2000);
+            assert_false(world->is_fatal);
+            (void)node_conn_poll(conn, &answer);
+            conn = node_world_greet(world, 1);
+            enum stele_err err = node_conn_create_topic(conn, "u", 1, &topic_id);
+            assert_true(err == STELE_OK || err == STELE_TOPIC_ALREADY_EXISTS);
+            assert_ok(node_world_stop(world));
+            node_world_free(world);
+        }
     }
 }
 
@@ -578,6 +675,9 @@ int main(void)
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_names_of_many),
         cmocka_unit_test(test_opening_waits),
+        cmocka_unit_test(test_metadata_without_memory),
+        cmocka_unit_test(test_deletion_beside_a_full_directory),
+        cmocka_unit_test(test_deletion_during_a_round),
         cmocka_unit_test(test_last_checkpoint),
         cmocka_unit_test(test_rounds),
     };
