@@ -160,7 +160,12 @@ static void answer(struct fetch *all)
         stele_server_call_fail(call, "memory ran out");
         return;
     }
-    call->response.body.fetch = (struct stele_fetch_response){.results = results, .result_count = all->count};
+    struct stele_hints hints = {.count = 0};
+    for (size_t i = 0; i < all->count; i++)
+        stele_nodes_add_hint(call->shard->nodes, &call->arena, call->session->listener->name,
+                             results[i].current_leader_id, &hints);
+    call->response.body.fetch = (struct stele_fetch_response){
+        .results = results, .result_count = all->count, .nodes = hints.items, .node_count = hints.count};
     stele_server_call_done(call);
 }
 

@@ -2,6 +2,7 @@
 #include "node/node_struct.h"
 #include "node/partition.h"
 #include "node/server_call.h"
+#include "node/session.h"
 
 struct produce {
     struct stele_server_call *call;
@@ -49,6 +50,7 @@ static void answer(struct produce *all)
 {
     struct stele_server_call *call = all->call;
     struct stele_produce_result *results = stele_arena_array(&call->arena, all->count, sizeof(*results));
+    struct stele_hints hints = {.count = 0};
     bool has_error = false;
     if (results == NULL) {
         stele_server_call_fail(call, "memory ran out");
@@ -57,8 +59,11 @@ static void answer(struct produce *all)
     for (size_t i = 0; i < all->count; i++) {
         fill(&results[i], &all->parts[i].produce);
         has_error = has_error || results[i].err != STELE_OK;
+        stele_nodes_add_hint(call->shard->nodes, &call->arena, call->session->listener->name,
+                             results[i].current_leader_id, &hints);
     }
-    call->response.body.produce = (struct stele_produce_response){.results = results, .result_count = all->count};
+    call->response.body.produce = (struct stele_produce_response){
+        .results = results, .result_count = all->count, .nodes = hints.items, .node_count = hints.count};
     if (call->request.body.produce.acks == 0) {
         /* There is no answer that could carry an error: closing tells the client to look again. */
         call->has_no_answer = true;

@@ -94,6 +94,28 @@ const struct stele_known_listener *stele_known_listener_of(const struct stele_kn
     return NULL;
 }
 
+void stele_nodes_add_hint(const struct stele_nodes *nodes, struct stele_arena *arena, const char *listener,
+                          int32_t node_id, struct stele_hints *hints)
+{
+    const struct stele_known_node *known = node_id < 0 ? NULL : stele_nodes_find(nodes, node_id);
+    const struct stele_known_listener *told = known != NULL ? stele_known_listener_of(known, listener) : NULL;
+    for (size_t i = 0; i < hints->count; i++) {
+        if (hints->items[i].node_id == node_id)
+            return;
+    }
+    if (told == NULL || hints->count == STELE_HINTS_MAX)
+        return;
+    if (hints->items == NULL)
+        hints->items = stele_arena_array(arena, STELE_HINTS_MAX, sizeof(*hints->items));
+    /* Copies: the view may go before the answer is packed. */
+    const char *host = stele_arena_string(arena, told->host, strlen(told->host));
+    const char *rack = stele_arena_string(arena, known->rack, strlen(known->rack));
+    if (hints->items == NULL || host == NULL || rack == NULL)
+        return;
+    hints->items[hints->count++] =
+        (struct stele_metadata_node){.node_id = node_id, .host = host, .port = told->port, .rack = rack};
+}
+
 /* From the control shard to the others. */
 
 static void nodes_home(struct stele_task *task)

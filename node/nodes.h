@@ -4,11 +4,21 @@
 #define STELE_NODE_NODES_H
 
 #include "base/address.h"
+#include "base/arena.h"
 #include "base/mem.h"
+#include "proto/api.h"
 #include "replication/leader.h"
 
 struct stele_node;
 struct stele_shard;
+
+enum { STELE_HINTS_MAX = 64 };
+
+/** The nodes that an answer names. */
+struct stele_hints {
+    struct stele_metadata_node *items;
+    size_t count;
+};
 
 struct stele_known_listener {
     const char *name, *host;
@@ -41,6 +51,11 @@ void stele_nodes_unref(struct stele_nodes *nodes);
 const struct stele_known_node *stele_nodes_find(const struct stele_nodes *nodes, int32_t node_id);
 /** Its listener of that name, or NULL. */
 const struct stele_known_listener *stele_known_listener_of(const struct stele_known_node *known, const char *name);
+
+/** For an answer that names leaders: adds the node to `items` in arena memory, once, with the address that it tells by
+ * a listener of that name. Nothing is added when that is not known, or without memory. */
+void stele_nodes_add_hint(const struct stele_nodes *nodes, struct stele_arena *arena, const char *listener,
+                          int32_t node_id, struct stele_hints *hints);
 
 /** On the control shard: hands the view to every data shard, takes a reference of its own. The latest wins. */
 void stele_node_tell_nodes(struct stele_node *node, struct stele_nodes *nodes);

@@ -55,12 +55,16 @@ static void run_tell(struct sim_event *event)
     struct replica_node *node = STELE_CONTAINER_OF(event, struct replica_node, tell);
     struct replica_world *world = node->world;
     struct stele_known_node known[REPLICA_NODES];
+    struct stele_known_listener listeners[REPLICA_NODES];
     memset(known, 0, sizeof(known));
     for (int i = 0; i < REPLICA_NODES; i++) {
         struct replica_node *other = &world->nodes[i];
         known[i].status = (struct stele_node_status){
             .node_id = other->node_id, .node_epoch = other->node_epoch, .is_active = other->node_epoch >= 0};
         (void)snprintf(known[i].peer_address, sizeof(known[i].peer_address), "%s", other->server.address);
+        listeners[i] = (struct stele_known_listener){.name = "PLAINTEXT", .host = other->server.address, .port = i + 1};
+        known[i].listeners = &listeners[i];
+        known[i].listener_count = 1;
     }
     struct stele_nodes *nodes = stele_nodes_new(node->server.node->mem, known, REPLICA_NODES);
     STELE_ASSERT(nodes != NULL);
@@ -331,6 +335,14 @@ struct put {
     int partition;
 };
 
+static void note_refusal(struct replica_world *world, const struct stele_produce_response *response)
+{
+    world->last_error = response->results[0].err;
+    world->hint = response->node_count == 1 ? response->nodes[0] : (struct stele_metadata_node){.node_id = 0};
+    world->hint.host = world->hint.rack = NULL; /* borrowed */
+    world->hint_epoch = response->results[0].current_leader_epoch;
+}
+
 static void put_done(struct stele_call *call, enum stele_err err, const struct stele_answer *answer)
 {
     struct put *put = STELE_CONTAINER_OF(call, struct put, call);
@@ -343,7 +355,7 @@ static void put_done(struct stele_call *call, enum stele_err err, const struct s
         sent->durability = result->durability;
         world->acked_count += sent->is_acked;
         if (result->err != STELE_OK)
-            world->last_error = result->err;
+            note_refusal(world, &answer->response->body.produce);
         sim_world_log(&world->world, "client: %lld in %d: %s at %lld", (long long)put->value, put->partition,
                       stele_err_text(result->err), (long long)result->base_offset);
     }
@@ -376,7 +388,8 @@ static struct stele_buf *batch_of(struct replica_client *client, int64_t value)
 static void send_one(struct replica_world *world, int partition)
 {
     struct replica_client *client = &world->client;
-    struct replica_node *leader = replica_world_leader(world, partition);
+    struct replica_node *leader =
+        world->sends_to > 0 ? &world->nodes[world->sends_to - 1] : replica_world_leader(world, partition);
     if (leader == NULL || client->pending[partition] >= REPLICA_PUTS_MAX || world->sent_count >= REPLICA_BOOK_MAX)
         return;
     struct put *put = calloc(1, sizeof(*put));
@@ -384,7 +397,7 @@ static void send_one(struct replica_world *world, int partition)
     put->world = world;
     put->partition = partition;
     put->value = world->sent_count++;
-    world->sent[put->value] = (struct replica_sent){.partition = partition, .offset = -1};
+    world->sent[put->value] = (struct replica_sent){.partition = partition, .acks = client->acks, .offset = -1};
     struct stele_buf *batch = batch_of(client, put->value);
     struct stele_produce_partition part = {
         .topic_id = world->topic_id, .partition = partition, .records_bytes = (uint32_t)batch->count};
@@ -493,6 +506,7 @@ void replica_world_init(struct replica_world *world, uint64_t seed, bool is_verb
     replica_world_set(world, "log.dir.reserve.bytes", "0");
     replica_world_set(world, "min.insync.replicas", "2");
     replica_world_set(world, "replica.lag.time.max.ms", "2000");
+    replica_world_set(world, "replica.socket.timeout.ms", "3000");
 }
 
 void replica_world_set(struct replica_world *world, const char *name, const char *value)
@@ -647,7 +661,7 @@ static void check_book(struct replica_world *world, int partition, const int64_t
 {
     for (int64_t i = 0; i < world->sent_count; i++) {
         const struct replica_sent *sent = &world->sent[i];
-        if (sent->partition != partition || !sent->is_acked)
+        if (sent->partition != partition || !sent->is_acked || sent->acks != -1)
             continue;
         if (sent->offset >= end_offset || values[sent->offset] != i)
             sim_world_fail(&world->world, "record %lld of partition %d was acknowledged at %lld and is lost (%lld)",

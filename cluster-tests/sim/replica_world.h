@@ -34,7 +34,7 @@ struct replica_node {
 
 /** A record that was sent. */
 struct replica_sent {
-    int partition;
+    int partition, acks;
     bool is_acked;
     int64_t offset;
     enum stele_durability durability;
@@ -68,7 +68,10 @@ struct replica_world {
 
     struct replica_sent *sent;
     int64_t sent_count, acked_count, elections, isr_changes, wishes_refused;
-    enum stele_err last_error; /* of the last produce that was refused */
+    enum stele_err last_error;       /* of the last produce that was refused */
+    struct stele_metadata_node hint; /* that came with it; node_id 0: none */
+    int32_t hint_epoch;
+    int32_t sends_to; /* the client asks this node; 0: the leader */
 };
 
 /** Machines that are down, settings may be made; then begin starts all of them and the client. */

@@ -12,7 +12,7 @@
 enum { SEEDS = 200 };
 
 struct totals {
-    int64_t sent, acked, elections, isr_changes, refused, truncations, kills;
+    int64_t sent, acked, elections, isr_changes, refused, truncations, kills, blackouts;
 };
 
 static void on_traced(struct sim_server *server, const struct stele_trace_event *event)
@@ -28,7 +28,7 @@ static void happen(struct replica_world *world, bool has_power, struct totals *s
     struct stele_prng *prng = sim_stream(&world->world, SIM_STREAM_KILL);
     struct replica_node *node = &world->nodes[stele_prng_below(prng, REPLICA_NODES)];
     int partition = (int)stele_prng_below(prng, REPLICA_PARTITIONS);
-    switch (stele_prng_below(prng, 4)) {
+    switch (stele_prng_below(prng, 5)) {
     case 0:
         node = replica_world_leader(world, partition);
         if (node == NULL)
@@ -42,7 +42,13 @@ static void happen(struct replica_world *world, bool has_power, struct totals *s
                                : sim_chance(prng, 1, 2) ? SIM_DEATH_POWER_ORDERED
                                                         : SIM_DEATH_POWER_ADVERSARIAL);
         return;
-    case 2:
+    case 2: /* all at once */
+        for (int i = 0; i < REPLICA_NODES && has_power; i++)
+            replica_node_die(&world->nodes[i],
+                             sim_chance(prng, 1, 2) ? SIM_DEATH_POWER_ORDERED : SIM_DEATH_POWER_ADVERSARIAL);
+        sum->blackouts += has_power;
+        return;
+    case 3:
         for (int32_t i = 0; i < REPLICA_NODES; i++)
             replica_node_start(&world->nodes[i]);
         return;
@@ -53,6 +59,22 @@ static void happen(struct replica_world *world, bool has_power, struct totals *s
             replica_world_elect(world, partition, node->node_id);
         return;
     }
+}
+
+static void spoil_net(struct replica_world *world)
+{
+    struct sim_net_rates rates = {.reset_us = 700000,
+                                  .stall_us = 300000,
+                                  .stall_us_max = 200000,
+                                  .silence_us = 3000000,
+                                  .latency_us_min = 20,
+                                  .latency_us_max = 3000,
+                                  .refused = 50,
+                                  .blackholed = 20,
+                                  .pipe_bytes_min = 200,
+                                  .pipe_bytes_max = 65536,
+                                  .chunk_bytes_max = 400};
+    sim_net_set_rates(&world->world, &rates);
 }
 
 static void run_seed(uint64_t seed, bool is_verbose, struct totals *sum)
@@ -69,6 +91,10 @@ static void run_seed(uint64_t seed, bool is_verbose, struct totals *sum)
         world.nodes[i].server.traced = on_traced;
     }
     world.client.pause_us = 5000 + (int64_t)stele_prng_below(prng, 100000);
+    if (sim_chance(prng, 1, 2))
+        spoil_net(&world);
+    if (is_synced) /* so that much is not synced when the power goes */
+        world.world.job_us_max = 50000;
     replica_world_begin(&world);
     replica_world_until(&world, replica_world_is_led, "a leader of each partition");
     int64_t count = 3 + (int64_t)stele_prng_below(prng, 12);
@@ -77,6 +103,7 @@ static void run_seed(uint64_t seed, bool is_verbose, struct totals *sum)
         happen(&world, is_synced && sim_chance(prng, 1, 2), sum);
     }
     replica_world_run(&world, 100000);
+    sim_net_heal(&world.world);
     for (int i = 0; i < REPLICA_NODES; i++)
         replica_node_start(&world.nodes[i]);
     replica_world_run(&world, 2000000);
@@ -114,8 +141,9 @@ int main(int argc, char **argv)
     for (uint64_t seed = first; seed < first + seeds; seed++)
         run_seed(seed, is_verbose, &sum);
     (void)printf("%llu seeds: %lld records sent, %lld acknowledged, %lld elections, %lld changes of in-sync sets, %lld "
-                 "refused, %lld deaths, %lld truncations\n",
+                 "refused, %lld deaths, %lld blackouts, %lld truncations\n",
                  (unsigned long long)seeds, (long long)sum.sent, (long long)sum.acked, (long long)sum.elections,
-                 (long long)sum.isr_changes, (long long)sum.refused, (long long)sum.kills, (long long)sum.truncations);
+                 (long long)sum.isr_changes, (long long)sum.refused, (long long)sum.kills, (long long)sum.blackouts,
+                 (long long)sum.truncations);
     return 0;
 }
