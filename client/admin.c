@@ -12,47 +12,66 @@ static void waited_done(struct stele_call *call, enum stele_err err, const struc
         waited->take(waited, answer->response);
 }
 
-static enum stele_err try_once(struct stele_client *client, struct stele_waited *waited, struct stele_request *request,
-                               int64_t until)
+enum stele_err stele_client__wait_once(struct stele_client *client, struct stele_waited *waited,
+                                       struct stele_request *request, int64_t until)
 {
+    struct stele_client_node *node = waited->node != NULL ? waited->node : &client->any;
     waited->call = (struct stele_call){.done = waited_done};
     stele_list_init(&waited->call.link);
     waited->is_done = false;
     waited->is_final = false;
     waited->error->text[0] = 0;
-    waited->err = stele_client__call(client, STELE_FOR_CONTROL, &waited->call, request, NULL);
+    waited->err = stele_client__call(node, STELE_FOR_CONTROL, &waited->call, request, NULL);
     if (waited->err != STELE_OK)
         return waited->err;
     waited->call.deadline_ms = stele_min_i64(waited->call.deadline_ms, until);
-    while (!waited->is_done)
+    while (!waited->is_done) {
         (void)stele_client_poll(client, 1000);
+        if (!waited->is_done && stele_client__is_unreached(node, STELE_FOR_CONTROL, &waited->call)) {
+            stele_client__cancel(node, STELE_FOR_CONTROL, &waited->call);
+            waited->err = STELE_UNREACHABLE;
+            break;
+        }
+    }
     return waited->err;
+}
+
+bool stele_client__wait_to_retry(struct stele_client *client, struct stele_backoff *backoff, enum stele_err err,
+                                 int64_t until)
+{
+    if (!stele_client__retry(client, backoff, err) || backoff->at_ms >= until)
+        return false;
+    for (int64_t now = stele_client__now_ms(client); now < backoff->at_ms; now = stele_client__now_ms(client))
+        (void)stele_client_poll(client, (int)(backoff->at_ms - now));
+    return true;
+}
+
+/* The text of a failure, unless the node gave one. */
+static enum stele_err explain(struct stele_client *client, struct stele_waited *waited)
+{
+    enum stele_err err = waited->err;
+    if (waited->error->text[0] != 0)
+        return err;
+    if (err != STELE_CLOSED && err != STELE_REQUEST_TIMED_OUT && err != STELE_UNREACHABLE)
+        return stele_error_set(waited->error, err, "%s", stele_err_text(err));
+    bool is_named = waited->node != NULL && waited->node->node_id >= 0;
+    return stele_error_set(waited->error, err, "no answer from %.150s (%.250s): is steled running there?",
+                           is_named ? waited->node->address : client->bootstrap,
+                           client->group.trouble[0] != 0 ? client->group.trouble : stele_err_text(err));
 }
 
 enum stele_err stele_client__wait_for(struct stele_client *client, struct stele_waited *waited,
                                       struct stele_request *request)
 {
-    int64_t until = stele_client__now_ms(client) + stele_settings_int(client->settings, "request.timeout.ms");
+    int64_t until = stele_client__now_ms(client) + stele_client__timeout_ms(client);
     struct stele_backoff backoff = {0};
-    for (;;) {
-        enum stele_err err = try_once(client, waited, request, until);
+    enum stele_err err;
+    do {
+        err = stele_client__wait_once(client, waited, request, until);
         if (err == STELE_OK || (waited->is_done && waited->is_final))
             return err;
-        if (!stele_client__retry(client, &backoff, err))
-            break;
-        if (backoff.at_ms >= until)
-            break;
-        for (int64_t now = stele_client__now_ms(client); now < backoff.at_ms; now = stele_client__now_ms(client))
-            (void)stele_client_poll(client, (int)(backoff.at_ms - now));
-    }
-    enum stele_err err = waited->err;
-    if (waited->error->text[0] != 0)
-        return err;
-    if (err != STELE_CLOSED && err != STELE_REQUEST_TIMED_OUT)
-        return stele_error_set(waited->error, err, "%s", stele_err_text(err));
-    return stele_error_set(waited->error, err, "no answer from %.150s (%.250s): is steled running there?",
-                           client->bootstrap,
-                           client->group.trouble[0] != 0 ? client->group.trouble : stele_err_text(err));
+    } while (stele_client__wait_to_retry(client, &backoff, err, until));
+    return explain(client, waited);
 }
 
 void stele_waited_end(struct stele_waited *waited, enum stele_err err, const char *message)
@@ -79,69 +98,95 @@ int32_t stele_client__timeout_ms(const struct stele_client *client)
 struct topic_wanted {
     const char *name;
     bool may_make;
-    struct stele_uuid topic_id;
-    int32_t partitions;
+    struct stele_leaders *leaders;
 };
 
 static void take_topic(struct stele_waited *waited, const struct stele_response *response)
 {
-    struct topic_wanted *wanted = waited->arg;
+    const struct topic_wanted *wanted = waited->arg;
     const struct stele_metadata_response *metadata = &response->body.metadata;
     waited->err = metadata->err != STELE_OK ? metadata->err : STELE_UNKNOWN_TOPIC_OR_PARTITION;
     for (size_t i = 0; i < metadata->topic_count; i++) {
-        if (strcmp(metadata->topics[i].name, wanted->name) != 0)
+        const struct stele_metadata_topic *topic = &metadata->topics[i];
+        if (strcmp(topic->name, wanted->name) != 0)
             continue;
-        waited->err = metadata->topics[i].err;
-        wanted->topic_id = metadata->topics[i].topic_id;
-        wanted->partitions = (int32_t)metadata->topics[i].partition_count;
+        waited->err = topic->err;
+        if (waited->err == STELE_OK && topic->partition_count == 0)
+            waited->err = STELE_LEADER_NOT_AVAILABLE;
+        if (waited->err == STELE_OK)
+            waited->err = stele_client__take_nodes(wanted->leaders->client, metadata->nodes, metadata->node_count);
+        if (waited->err == STELE_OK)
+            waited->err = stele_leaders__take(wanted->leaders, topic);
     }
     waited->is_final = waited->err == STELE_UNKNOWN_TOPIC_OR_PARTITION;
     if (waited->is_final)
         (void)stele_client__no_topic(waited->error, wanted->name);
-    if (waited->err == STELE_OK && wanted->partitions <= 0)
-        waited->err = STELE_LEADER_NOT_AVAILABLE;
 }
 
-static enum stele_err find_topic(struct stele_client *client, struct topic_wanted *wanted,
-                                 struct stele_uuid *out_topic_id, int32_t *out_partitions, struct stele_error *error)
+static enum stele_err find_topic(struct stele_client *client, struct topic_wanted *wanted, struct stele_error *error)
 {
     struct stele_waited waited = {.take = take_topic, .error = error, .arg = wanted};
     struct stele_request request = {
         .header.api = STELE_API_METADATA,
         .body.metadata = {.topics = &wanted->name, .topic_count = 1, .allow_auto_topic_creation = wanted->may_make}};
-    enum stele_err err = stele_client__wait_for(client, &waited, &request);
-    if (err == STELE_OK) {
-        *out_topic_id = wanted->topic_id;
-        *out_partitions = wanted->partitions;
-    }
-    return err;
+    wanted->leaders->client = client;
+    return stele_client__wait_for(client, &waited, &request);
 }
 
-enum stele_err stele_client__topic(struct stele_client *client, const char *topic, struct stele_uuid *out_topic_id,
-                                   int32_t *out_partitions, struct stele_error *error)
+enum stele_err stele_client__topic(struct stele_client *client, const char *topic, struct stele_leaders *leaders,
+                                   struct stele_error *error)
 {
-    struct topic_wanted wanted = {.name = topic};
-    return find_topic(client, &wanted, out_topic_id, out_partitions, error);
+    struct topic_wanted wanted = {.name = topic, .leaders = leaders};
+    return find_topic(client, &wanted, error);
 }
 
-enum stele_err stele_client__topic_to_use(struct stele_client *client, const char *topic,
-                                          struct stele_uuid *out_topic_id, int32_t *out_partitions,
+enum stele_err stele_client__topic_to_use(struct stele_client *client, const char *topic, struct stele_leaders *leaders,
                                           struct stele_error *error)
 {
     struct topic_wanted wanted = {.name = topic,
-                                  .may_make = stele_settings_bool(client->settings, "allow.auto.create.topics")};
-    return find_topic(client, &wanted, out_topic_id, out_partitions, error);
+                                  .may_make = stele_settings_bool(client->settings, "allow.auto.create.topics"),
+                                  .leaders = leaders};
+    return find_topic(client, &wanted, error);
 }
 
-enum stele_err stele_client__partition(struct stele_client *client, const char *topic, int32_t partition,
-                                       struct stele_uuid *out_topic_id, struct stele_error *error)
+/* Where the partition is now, into the request. NULL: nobody leads it. */
+static enum stele_err find_place(struct stele_client *client, const struct stele_place *place,
+                                 struct stele_client_node **out_node, struct stele_error *error)
 {
-    int32_t partitions = 0;
-    enum stele_err err = stele_client__topic(client, topic, out_topic_id, &partitions, error);
-    if (err == STELE_OK && (partition < 0 || partition >= partitions))
-        err = stele_error_set(error, STELE_UNKNOWN_TOPIC_OR_PARTITION, "topic '%.200s' has partitions 0 to %d", topic,
-                              partitions - 1);
+    struct stele_leaders leaders = {.client = client};
+    int32_t partition = place->partition;
+    enum stele_err err = stele_client__topic(client, place->topic, &leaders, error);
+    if (err == STELE_OK && (partition < 0 || partition >= leaders.count))
+        err = stele_error_set(error, STELE_UNKNOWN_TOPIC_OR_PARTITION, "topic '%.200s' has partitions 0 to %d",
+                              place->topic, leaders.count - 1);
+    if (err == STELE_OK) {
+        *place->topic_id = leaders.topic_id;
+        *place->leader_epoch = stele_leaders__epoch(&leaders, partition);
+        *out_node = stele_leaders__route(&leaders, partition);
+    }
+    stele_leaders__free(&leaders);
     return err;
+}
+
+enum stele_err stele_client__wait_at_leader(struct stele_client *client, struct stele_waited *waited,
+                                            struct stele_request *request, const struct stele_place *place)
+{
+    int64_t until = stele_client__now_ms(client) + stele_client__timeout_ms(client);
+    struct stele_backoff backoff = {0};
+    enum stele_err err;
+    do {
+        err = find_place(client, place, &waited->node, waited->error);
+        if (err != STELE_OK)
+            return err;
+        if (!client->is_cluster)
+            return stele_client__wait_for(client, waited, request);
+        waited->err = err = STELE_LEADER_NOT_AVAILABLE;
+        if (waited->node != NULL)
+            err = stele_client__wait_once(client, waited, request, until);
+        if (err == STELE_OK || (waited->node != NULL && waited->is_done && waited->is_final))
+            return err;
+    } while (stele_client__wait_to_retry(client, &backoff, err, until));
+    return explain(client, waited);
 }
 
 /* Answers */

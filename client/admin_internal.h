@@ -2,10 +2,11 @@
 #ifndef STELE_CLIENT_ADMIN_INTERNAL_H
 #define STELE_CLIENT_ADMIN_INTERNAL_H
 
-#include "client/client_internal.h"
+#include "client/nodes.h"
 
 /** A call that somebody waits for; `take` sees the answer while it lives and says in `err` how it went. */
 struct stele_waited {
+    struct stele_client_node *node; /* that is asked; NULL: whichever */
     struct stele_call call;
     bool is_done;
     bool is_final; /* the answer tells all: no retry whatever the error's class */
@@ -18,15 +19,28 @@ struct stele_waited {
 /** Tries until the answer tells all or the request's time has passed. */
 STELE_MUST_CHECK enum stele_err stele_client__wait_for(struct stele_client *client, struct stele_waited *waited,
                                                        struct stele_request *request);
+/** One try, given up at `until` or, of a node that was named, when it cannot be reached. */
+STELE_MUST_CHECK enum stele_err stele_client__wait_once(struct stele_client *client, struct stele_waited *waited,
+                                                        struct stele_request *request, int64_t until);
+/** Polls until a failed try may be made again. False: that is not before `until`, or never. */
+bool stele_client__wait_to_retry(struct stele_client *client, struct stele_backoff *backoff, enum stele_err err,
+                                 int64_t until);
+/** The partition of a request, whose topic id and leader epoch are filled in for every try. */
+struct stele_place {
+    const char *topic;
+    int32_t partition;
+    struct stele_uuid *topic_id;
+    int32_t *leader_epoch;
+};
+/** The same as wait_for at the leader of a partition, wherever it moves. */
+STELE_MUST_CHECK enum stele_err stele_client__wait_at_leader(struct stele_client *client, struct stele_waited *waited,
+                                                             struct stele_request *request,
+                                                             const struct stele_place *place);
 /** The error of an answer with the node's own words, if it has some. UNKNOWN_TOPIC_OR_PARTITION is final: of a class
  * that may be tried again, since a new topic takes a moment to be known, but who asks wants to know. */
 void stele_waited_end(struct stele_waited *waited, enum stele_err err, const char *message);
 /** The error of somebody who named a topic that is not there. */
 enum stele_err stele_client__no_topic(struct stele_error *error, const char *topic);
-/** Topic id of a topic that has the partition. */
-STELE_MUST_CHECK enum stele_err stele_client__partition(struct stele_client *client, const char *topic,
-                                                        int32_t partition, struct stele_uuid *out_topic_id,
-                                                        struct stele_error *error);
 int32_t stele_client__timeout_ms(const struct stele_client *client);
 
 /** An object that the caller frees at once. Functions that take memory from it give NULL when there is none, and

@@ -248,14 +248,18 @@ struct stele_result stele_records_delete(struct stele_client *client, const char
     int64_t start = -1;
     enum stele_err err = offset < -1
                              ? stele_error_set(&error, STELE_INVALID_ARGUMENT, "%lld is no offset", (long long)offset)
-                             : stele_client__partition(client, topic, partition, &wanted.topic_id, &error);
+                             : STELE_OK;
     if (err == STELE_OK) {
+        struct stele_place place = {.topic = topic,
+                                    .partition = partition,
+                                    .topic_id = &wanted.topic_id,
+                                    .leader_epoch = &wanted.current_leader_epoch};
         struct stele_waited waited = {.take = take_records_deleted, .error = &error, .arg = &start};
         struct stele_request request = {.header.api = STELE_API_DELETE_RECORDS,
                                         .body.delete_records = {.partitions = &wanted,
                                                                 .partition_count = 1,
                                                                 .timeout_ms = stele_client__timeout_ms(client)}};
-        err = stele_client__wait_for(client, &waited, &request);
+        err = stele_client__wait_at_leader(client, &waited, &request, &place);
     }
     if (err == STELE_OK && out_start != NULL)
         *out_start = start;

@@ -1,5 +1,5 @@
 /* A client: its connections, producers and consumers, and the poll that drives them. */
-#include "client/client_internal.h"
+#include "client/nodes.h"
 
 #include "base/check.h"
 
@@ -60,52 +60,6 @@ struct stele_result stele_client__failure(enum stele_err err, const char *format
     return result;
 }
 
-/* Links */
-
-/* The next address of the bootstrap list. */
-static void next_address(struct stele_link *link, char out_address[STELE_ADDRESS_BYTES])
-{
-    struct stele_client *client = STELE_CONTAINER_OF(link->group, struct stele_client, group);
-    const char *at = client->bootstrap;
-    int count = 1, wanted;
-    for (const char *comma = at; (comma = strchr(comma, ',')) != NULL; comma++)
-        count++;
-    wanted = link->address_at++ % count;
-    for (; wanted > 0; wanted--)
-        at = strchr(at, ',') + 1;
-    (void)snprintf(out_address, STELE_ADDRESS_BYTES, "%.*s", (int)strcspn(at, ","), at);
-}
-
-void stele_client__link_init(struct stele_client *client, struct stele_link *link)
-{
-    stele_link_init(link, &client->group);
-    link->next_address = next_address;
-}
-
-/* Who comes back may find a node that was started anew. */
-static void produces_changed(struct stele_link *link, enum stele_err err)
-{
-    struct stele_client *client = STELE_CONTAINER_OF(link->group, struct stele_client, group);
-    if (err == STELE_OK)
-        return;
-    for (struct stele_list *at = client->producers.next; at != &client->producers; at = at->next) {
-        struct stele_client_part *part = STELE_CONTAINER_OF(at, struct stele_client_part, link);
-        if (part->cut_off != NULL)
-            part->cut_off(part);
-    }
-}
-
-enum stele_err stele_client__call(struct stele_client *client, enum stele_purpose purpose, struct stele_call *call,
-                                  struct stele_request *request, struct stele_buf *records)
-{
-    return stele_link_call(&client->links[purpose], call, request, records);
-}
-
-void stele_client__cancel(struct stele_client *client, enum stele_purpose purpose, struct stele_call *call)
-{
-    stele_link_cancel(&client->links[purpose], call);
-}
-
 /* The client */
 
 /* "HOST:PORT[,HOST:PORT...]" with every part there. */
@@ -132,8 +86,6 @@ static void tick_parts(struct stele_list *parts, int64_t now_ms)
 {
     for (struct stele_list *at = parts->next; at != parts; at = at->next) {
         struct stele_client_part *part = part_of(at);
-        if (part->connection != NULL)
-            stele_link_tick(part->connection, now_ms);
         part->tick(part, now_ms);
     }
 }
@@ -141,8 +93,7 @@ static void tick_parts(struct stele_list *parts, int64_t now_ms)
 static void tick(struct stele_client *client)
 {
     int64_t now_ms = stele_client__now_ms(client);
-    for (int i = 0; i < STELE_PURPOSE_COUNT; i++)
-        stele_link_tick(&client->links[i], now_ms);
+    stele_client__tick_nodes(client, now_ms);
     tick_parts(&client->producers, now_ms);
     tick_parts(&client->consumers, now_ms);
 }
@@ -152,8 +103,6 @@ static int64_t parts_deadline(struct stele_list *parts)
     int64_t deadline = INT64_MAX;
     for (struct stele_list *at = parts->next; at != parts; at = at->next) {
         struct stele_client_part *part = part_of(at);
-        if (part->connection != NULL)
-            deadline = stele_min_i64(deadline, stele_link_deadline(part->connection));
         deadline = stele_min_i64(deadline, part->deadline(part));
     }
     return deadline;
@@ -163,9 +112,7 @@ int64_t stele_client__deadline(struct stele_client *client)
 {
     int64_t deadline = stele_min_i64(parts_deadline(&client->producers), parts_deadline(&client->consumers));
     deadline = client->group.has_queued ? 0 : deadline;
-    for (int i = 0; i < STELE_PURPOSE_COUNT; i++)
-        deadline = stele_min_i64(deadline, stele_link_deadline(&client->links[i]));
-    return deadline;
+    return stele_min_i64(deadline, stele_client__nodes_deadline(client));
 }
 
 int stele_client_poll(struct stele_client *client, int wait_ms)
@@ -214,9 +161,7 @@ enum stele_err stele_client__new(struct stele_client_driver *driver, const char 
     stele_link_group_init(&client->group, driver->env, driver->net, STELE_MEM_CLIENT);
     stele_list_init(&client->producers);
     stele_list_init(&client->consumers);
-    for (int i = 0; i < STELE_PURPOSE_COUNT; i++)
-        stele_client__link_init(client, &client->links[i]);
-    client->links[STELE_FOR_PRODUCE].changed = produces_changed;
+    stele_client__nodes_init(client);
     client->bootstrap = stele_mem_string(mem, STELE_MEM_CLIENT, bootstrap);
     client->settings = stele_client__settings_new(mem);
     enum stele_err err = client->bootstrap == NULL || client->settings == NULL
@@ -241,8 +186,7 @@ void stele_client_free(struct stele_client *client)
     STELE_ASSERT(stele_list_is_empty(&client->consumers));
     struct stele_mem *mem = client->env->mem;
     struct stele_client_driver *driver = client->driver;
-    for (int i = 0; i < STELE_PURPOSE_COUNT; i++)
-        stele_link_close(&client->links[i]);
+    stele_client__nodes_deinit(client);
     stele_link_group_deinit(&client->group);
     stele_settings_free(client->settings);
     stele_mem_free(mem, client->bootstrap);

@@ -21,9 +21,18 @@ STELE_MUST_CHECK enum stele_err stele_client__new(struct stele_client_driver *dr
                                                   const struct stele_setting *settings,
                                                   struct stele_client **out_client, struct stele_error *error);
 
-/* What a connection is for. Besides, every consumer has one of its own: a node answers a parked fetch at once when
- * another request comes behind it, and a fetch delays no produce. */
+/* What a connection is for. Besides, every consumer has its own: a node answers a parked fetch at once when another
+ * request comes behind it, and a fetch delays no produce. */
 enum stele_purpose { STELE_FOR_CONTROL, STELE_FOR_PRODUCE, STELE_PURPOSE_COUNT };
+
+/** Where requests go; its connections are made when there is something to say. */
+struct stele_client_node {
+    struct stele_list link; /* in its client's */
+    struct stele_client *client;
+    int32_t node_id; /* -1: whoever answers at the bootstrap addresses, or in a cluster at any other */
+    char address[STELE_ADDRESS_BYTES];
+    struct stele_link links[STELE_PURPOSE_COUNT];
+};
 
 struct stele_client {
     struct stele_client_driver *driver;
@@ -31,7 +40,11 @@ struct stele_client {
     struct stele_settings *settings;
     char *bootstrap;
     struct stele_link_group group; /* of all its links */
-    struct stele_link links[STELE_PURPOSE_COUNT];
+    struct stele_client_node any;
+    struct stele_list nodes; /* of struct stele_client_node, that were named (nodes.h) */
+    int32_t node_count;
+    uint32_t node_turn;
+    bool is_cluster;                        /* more than one was */
     struct stele_list producers, consumers; /* of struct stele_client_part */
     int callbacks;
     bool is_polling;
@@ -40,10 +53,10 @@ struct stele_client {
 /** What a producer or consumer is to its client. */
 struct stele_client_part {
     struct stele_list link;
-    struct stele_link *connection; /* its own; NULL: none */
     void (*tick)(struct stele_client_part *part, int64_t now_ms);
     int64_t (*deadline)(const struct stele_client_part *part);
-    void (*cut_off)(struct stele_client_part *part); /* the connection for produces is gone; NULL: it does not care */
+    /* The connection to that node for produces is gone; of producers alone. */
+    void (*cut_off)(struct stele_client_part *part, const struct stele_client_node *node);
 };
 
 /** The monotonic ms when the client has something to do by itself; INT64_MAX: never. 0 when something waits to be
@@ -51,23 +64,24 @@ struct stele_client_part {
 int64_t stele_client__deadline(struct stele_client *client);
 
 /** Queues a request; `call->done` is called exactly once, from poll, unless cancelled. Errors: NO_MEMORY. */
-STELE_MUST_CHECK enum stele_err stele_client__call(struct stele_client *client, enum stele_purpose purpose,
+STELE_MUST_CHECK enum stele_err stele_client__call(struct stele_client_node *node, enum stele_purpose purpose,
                                                    struct stele_call *call, struct stele_request *request,
                                                    struct stele_buf *records);
 /** Forgets a call: `done` is not called any more. A sent one closes its connection, since its answer would come. */
-void stele_client__cancel(struct stele_client *client, enum stele_purpose purpose, struct stele_call *call);
-/** Makes a link of the client; it goes through the bootstrap addresses. */
-void stele_client__link_init(struct stele_client *client, struct stele_link *link);
+void stele_client__cancel(struct stele_client_node *node, enum stele_purpose purpose, struct stele_call *call);
+/** The node of that id; NULL: none that was named. */
+struct stele_client_node *stele_client__node(const struct stele_client *client, int32_t node_id);
+void stele_client__tick_nodes(struct stele_client *client, int64_t now_ms);
+int64_t stele_client__nodes_deadline(struct stele_client *client);
 int64_t stele_client__now_ms(const struct stele_client *client);
 struct stele_result stele_client__result(enum stele_err err, const char *text);
-/** Topic id and partition count, asking the node. Polls. */
+struct stele_leaders;
+/** Id, partitions and leaders of a topic, asking a node. Polls. */
 STELE_MUST_CHECK enum stele_err stele_client__topic(struct stele_client *client, const char *topic,
-                                                    struct stele_uuid *out_topic_id, int32_t *out_partitions,
-                                                    struct stele_error *error);
+                                                    struct stele_leaders *leaders, struct stele_error *error);
 /** The same for a producer or consumer: with allow.auto.create.topics a topic that is missing is made. */
 STELE_MUST_CHECK enum stele_err stele_client__topic_to_use(struct stele_client *client, const char *topic,
-                                                           struct stele_uuid *out_topic_id, int32_t *out_partitions,
-                                                           struct stele_error *error);
+                                                           struct stele_leaders *leaders, struct stele_error *error);
 /** All at their defaults; NULL without memory. */
 STELE_MUST_CHECK struct stele_settings *stele_client__settings_new(struct stele_mem *mem);
 STELE_MUST_CHECK enum stele_err stele_client__set_all(struct stele_settings *set, const struct stele_setting *settings,

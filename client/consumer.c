@@ -1,5 +1,6 @@
-/* Reads partitions by long polls, one request for all of them at a time. The next one is sent as soon as an answer
- * came, so that it is on its way while the records are read. Batches are walked where they lie in the answer's frame.
+/* Reads partitions by long polls, one request at a time for all that a node leads. The next one is sent as soon as an
+ * answer came, so that it is on its way while the records are read. Batches are walked where they lie in the answer's
+ * frame.
  *
  * Invariants
  *  1. `position` of a partition only grows until it is assigned anew; every record at or above it is still to come.
@@ -12,11 +13,6 @@
 #include "base/check.h"
 
 #include <string.h>
-
-enum {
-    READY_MAX = 2, /* ranges held unread before the next request waits */
-    DAMAGE_TRIES = 3,
-};
 
 struct ready *stele_consumer__first_ready(const struct stele_consumer *consumer)
 {
@@ -35,6 +31,7 @@ void stele_consumer__restart(struct assigned *assigned, int64_t offset)
 {
     assigned->generation++;
     assigned->fetched = offset;
+    assigned->fetched_epoch = assigned->position_epoch;
 }
 
 void stele_consumer__fail(struct stele_consumer *consumer, struct assigned *assigned, enum stele_err err,
@@ -49,207 +46,9 @@ void stele_consumer__fail(struct stele_consumer *consumer, struct assigned *assi
 void stele_consumer__refetch(struct stele_consumer *consumer, struct assigned *assigned, enum stele_err err)
 {
     stele_consumer__restart(assigned, assigned->position);
-    if (assigned->backoff.attempts >= DAMAGE_TRIES || !stele_client__retry(consumer->client, &assigned->backoff, err))
+    if (assigned->backoff.attempts >= STELE_DAMAGE_TRIES ||
+        !stele_client__retry(consumer->client, &assigned->backoff, err))
         stele_consumer__fail(consumer, assigned, err, stele_err_text(err));
-}
-
-/* Whole batches of the answer move the fetch position; a cut one at the end is asked for again. */
-static const uint8_t *whole_batches(struct assigned *assigned, const uint8_t *at, size_t bytes)
-{
-    while (bytes >= STELE_BATCH_HEADER_BYTES) {
-        struct stele_batch_header header;
-        int64_t size = stele_batch_size(at);
-        if (size < STELE_BATCH_HEADER_BYTES || (size_t)size > bytes ||
-            stele_batch_header_read(at, bytes, &header) != STELE_OK)
-            break;
-        assigned->fetched = stele_max_i64(assigned->fetched, stele_batch_last_offset(&header) + 1);
-        at += size;
-        bytes -= (size_t)size;
-    }
-    return at;
-}
-
-/* Not one whole batch that is new: a larger one than was asked for, or bytes that are none. */
-static void take_nothing(struct stele_consumer *consumer, struct assigned *assigned, const uint8_t *at, size_t bytes)
-{
-    bool is_cut = bytes < STELE_BATCH_PREFIX_BYTES || stele_batch_size(at) > (int64_t)bytes;
-    if (is_cut && assigned->max_bytes < INT32_MAX)
-        assigned->max_bytes = assigned->max_bytes > INT32_MAX / 2 ? INT32_MAX : assigned->max_bytes * 2;
-    else
-        stele_consumer__refetch(consumer, assigned, STELE_CORRUPT_MESSAGE);
-}
-
-static void take_records(struct stele_consumer *consumer, struct assigned *assigned,
-                         const struct stele_fetch_result *result, const struct stele_answer *answer, const uint8_t *at)
-{
-    size_t aborted_bytes = result->aborted_count * sizeof(struct aborted);
-    struct ready *ready = stele_mem_alloc(consumer->client->env->mem, STELE_MEM_CLIENT, sizeof(*ready) + aborted_bytes);
-    if (ready == NULL) {
-        (void)stele_client__retry(consumer->client, &assigned->backoff, STELE_NO_MEMORY);
-        return;
-    }
-    int64_t before = assigned->fetched;
-    const uint8_t *end = whole_batches(assigned, at, result->records_bytes);
-    if (assigned->fetched == before) {
-        stele_mem_free(consumer->client->env->mem, ready);
-        take_nothing(consumer, assigned, at, result->records_bytes);
-        return;
-    }
-    *ready = (struct ready){.frame = stele_buf_ref(answer->frame),
-                            .assigned = assigned,
-                            .generation = assigned->generation,
-                            .at = at,
-                            .end = end,
-                            .aborted_count = result->aborted_count};
-    for (size_t i = 0; i < result->aborted_count; i++)
-        ready->aborted[i] = (struct aborted){.transaction = result->aborted[i]};
-    stele_list_init(&ready->link);
-    stele_list_push(&consumer->ready, &ready->link);
-    assigned->backoff.at_ms = 0;
-}
-
-/* Damage that the node knows of does not heal by asking again; what came before it is to be read first. */
-static void take_refusal(struct stele_consumer *consumer, struct assigned *assigned, enum stele_err err)
-{
-    bool is_final = err == STELE_CORRUPT_MESSAGE && assigned->backoff.attempts >= DAMAGE_TRIES &&
-                    assigned->position >= assigned->fetched;
-    stele_refresh__note(&consumer->refresh, err);
-    if (is_final || !stele_client__retry(consumer->client, &assigned->backoff, err))
-        stele_consumer__fail(consumer, assigned, err, stele_err_text(err));
-}
-
-static void take_result(struct stele_consumer *consumer, const struct stele_fetch_result *result,
-                        const struct stele_answer *answer, const uint8_t *at)
-{
-    if (result->partition < 0 || result->partition >= consumer->partitions ||
-        !stele_uuid_equal(&result->topic_id, &consumer->topic_id))
-        return;
-    struct assigned *assigned = consumer->assigned[result->partition];
-    if (!assigned->is_assigned || assigned->generation != assigned->asked_generation)
-        return;
-    if (result->err == STELE_OK) {
-        if (result->records_bytes > 0)
-            take_records(consumer, assigned, result, answer, at);
-    } else if (result->err == STELE_OFFSET_OUT_OF_RANGE) {
-        stele_consumer__out_of_range(consumer, assigned, result->log_start_offset,
-                                     consumer->isolation == STELE_READ_COMMITTED ? result->last_stable_offset
-                                                                                 : result->high_watermark);
-    } else {
-        take_refusal(consumer, assigned, result->err);
-    }
-}
-
-static void fetch_done(struct stele_call *call, enum stele_err err, const struct stele_answer *answer)
-{
-    struct stele_consumer *consumer = STELE_CONTAINER_OF(call, struct stele_consumer, call);
-    consumer->is_calling = false;
-    if (err == STELE_OK)
-        err = answer->response->body.fetch.err;
-    if (err != STELE_OK) {
-        if (!stele_client__retry(consumer->client, &consumer->backoff, err))
-            consumer->failure = stele_client__failure(err, "topic '%.200s': %s", consumer->topic, stele_err_text(err));
-        return;
-    }
-    consumer->backoff = (struct stele_backoff){0};
-    const struct stele_fetch_response *fetch = &answer->response->body.fetch;
-    const uint8_t *at = answer->records;
-    size_t left = answer->records_bytes;
-    for (size_t i = 0; i < fetch->result_count; i++) {
-        size_t bytes = fetch->results[i].records_bytes;
-        if (bytes > left) {
-            (void)stele_client__retry(consumer->client, &consumer->backoff, STELE_CLOSED);
-            return; /* fewer records than it says: what came so far is good, the rest is asked for again */
-        }
-        take_result(consumer, &fetch->results[i], answer, at);
-        at += bytes;
-        left -= bytes;
-    }
-}
-
-static bool is_wanted(const struct assigned *assigned, int64_t now_ms)
-{
-    return assigned->is_assigned && !assigned->is_paused && !assigned->needs_reset && assigned->err == STELE_OK &&
-           assigned->backoff.at_ms <= now_ms;
-}
-
-/* Into the consumer's array; how many. */
-static size_t list_wanted(struct stele_consumer *consumer, int64_t now_ms)
-{
-    size_t count = 0;
-    for (int32_t i = 0; i < consumer->partitions; i++) {
-        struct assigned *assigned = consumer->assigned[i];
-        if (!is_wanted(assigned, now_ms))
-            continue;
-        assigned->asked_generation = assigned->generation;
-        consumer->asked[count++] = (struct stele_fetch_partition){.topic_id = consumer->topic_id,
-                                                                  .partition = i,
-                                                                  .fetch_offset = assigned->fetched,
-                                                                  .max_bytes = assigned->max_bytes,
-                                                                  STELE_FETCH_PARTITION_OF_CONSUMER};
-    }
-    return count;
-}
-
-static void start_fetch(struct stele_consumer *consumer, int64_t now_ms)
-{
-    size_t count = list_wanted(consumer, now_ms);
-    if (count == 0)
-        return;
-    struct stele_request request = {
-        .header.api = STELE_API_FETCH,
-        .body.fetch = {STELE_FETCH_OF_CONSUMER,
-                       .max_wait_ms = (int32_t)stele_settings_int(consumer->settings, "fetch.max.wait.ms"),
-                       .min_bytes = (int32_t)stele_settings_int(consumer->settings, "fetch.min.bytes"),
-                       .max_bytes = (int32_t)stele_settings_int(consumer->settings, "fetch.max.bytes"),
-                       .isolation = consumer->isolation, .partitions = consumer->asked, .partition_count = count}};
-    consumer->call = (struct stele_call){.done = fetch_done};
-    stele_list_init(&consumer->call.link);
-    consumer->is_calling = true;
-    if (stele_link_call(&consumer->link, &consumer->call, &request, NULL) == STELE_OK) {
-        consumer->call.deadline_ms += request.body.fetch.max_wait_ms;
-        return;
-    }
-    consumer->is_calling = false;
-    (void)stele_client__retry(consumer->client, &consumer->backoff, STELE_NO_MEMORY);
-}
-
-/* Nothing is asked for while enough lies ready. */
-static bool is_full(const struct stele_consumer *consumer)
-{
-    int count = 0;
-    for (const struct stele_list *at = consumer->ready.next; at != &consumer->ready && count < READY_MAX; at = at->next)
-        count++;
-    return count == READY_MAX;
-}
-
-static void consumer_tick(struct stele_client_part *part, int64_t now_ms)
-{
-    struct stele_consumer *consumer = STELE_CONTAINER_OF(part, struct stele_consumer, part);
-    stele_refresh__tick(&consumer->refresh, now_ms);
-    stele_consumer__drive_resets(consumer, now_ms);
-    if (!consumer->is_calling && now_ms >= consumer->backoff.at_ms && !is_full(consumer))
-        start_fetch(consumer, now_ms);
-}
-
-static int64_t fetch_deadline(const struct stele_consumer *consumer)
-{
-    int64_t deadline = INT64_MAX;
-    if (consumer->is_calling || is_full(consumer))
-        return deadline;
-    for (int32_t i = 0; i < consumer->partitions; i++) {
-        const struct assigned *assigned = consumer->assigned[i];
-        if (is_wanted(assigned, INT64_MAX))
-            deadline = stele_min_i64(deadline, assigned->backoff.at_ms);
-    }
-    return deadline == INT64_MAX ? deadline : stele_max_i64(deadline, consumer->backoff.at_ms);
-}
-
-static int64_t consumer_deadline(const struct stele_client_part *part)
-{
-    const struct stele_consumer *consumer =
-        (const struct stele_consumer *)(const void *)((const char *)part - offsetof(struct stele_consumer, part));
-    int64_t deadline = stele_min_i64(fetch_deadline(consumer), stele_consumer__reset_deadline(consumer));
-    return stele_min_i64(deadline, stele_refresh__deadline(&consumer->refresh));
 }
 
 /* Room for `partitions`, of which none is assigned that was not. Errors: NO_MEMORY; then there are as many as could be
@@ -290,14 +89,15 @@ static enum stele_err topic_changed(struct stele_refresh *refresh, const struct 
     return partitions > consumer->partitions ? grow(consumer, partitions) : STELE_OK;
 }
 
-static enum stele_err set_up(struct stele_consumer *consumer, int32_t partitions)
+static enum stele_err set_up(struct stele_consumer *consumer)
 {
     const char *isolation = stele_settings_text(consumer->settings, "isolation.level");
     consumer->isolation = strcmp(isolation, "read_committed") == 0 ? STELE_READ_COMMITTED : STELE_READ_UNCOMMITTED;
     consumer->check_crcs = stele_settings_bool(consumer->settings, "check.crcs");
-    stele_refresh__init(&consumer->refresh, consumer->client, consumer->settings, consumer->topic);
+    stele_refresh__init(&consumer->refresh, &consumer->leaders, consumer->settings, consumer->topic);
     consumer->refresh.changed = topic_changed;
-    return grow(consumer, partitions);
+    consumer->topic_id = consumer->leaders.topic_id;
+    return grow(consumer, consumer->leaders.count);
 }
 
 struct stele_consumer *stele_consumer_new(struct stele_client *client, const char *topic,
@@ -306,12 +106,11 @@ struct stele_consumer *stele_consumer_new(struct stele_client *client, const cha
     struct stele_error error = {.text = ""};
     struct stele_consumer *consumer = stele_mem_alloc(client->env->mem, STELE_MEM_CLIENT, sizeof(*consumer));
     enum stele_err err = consumer == NULL ? STELE_NO_MEMORY : STELE_OK;
-    int32_t partitions = 0;
     if (err == STELE_OK) {
-        consumer->client = client;
-        consumer->part = (struct stele_client_part){
-            .connection = &consumer->link, .tick = consumer_tick, .deadline = consumer_deadline};
-        stele_client__link_init(client, &consumer->link);
+        consumer->client = consumer->leaders.client = client;
+        consumer->part = (struct stele_client_part){.tick = stele_consumer__tick, .deadline = stele_consumer__deadline};
+        stele_list_init(&consumer->fetchers);
+        stele_fetcher__init(&consumer->any, consumer, &client->any);
         stele_list_init(&consumer->part.link);
         stele_list_init(&consumer->ready);
         consumer->topic = stele_mem_string(client->env->mem, STELE_MEM_CLIENT, topic);
@@ -321,9 +120,9 @@ struct stele_consumer *stele_consumer_new(struct stele_client *client, const cha
     if (err == STELE_OK)
         err = stele_consumer__read_reset(consumer, &error);
     if (err == STELE_OK)
-        err = stele_client__topic_to_use(client, topic, &consumer->topic_id, &partitions, &error);
+        err = stele_client__topic_to_use(client, topic, &consumer->leaders, &error);
     if (err == STELE_OK)
-        err = set_up(consumer, partitions);
+        err = set_up(consumer);
     if (result != NULL)
         *result = stele_client__result(err, error.text);
     if (err != STELE_OK) {
@@ -378,6 +177,9 @@ struct stele_result stele_consumer_assign(struct stele_consumer *consumer, int32
                           .is_assigned = true,
                           .log_start = -1,
                           .log_end = -1,
+                          .position_epoch = -1,
+                          .diverging_end = -1,
+                          .fetcher = assigned->fetcher,
                           .generation = assigned->generation,
                           .max_bytes = (int32_t)stele_settings_int(consumer->settings, "max.partition.fetch.bytes")};
     stele_consumer__restart(assigned, offset);
@@ -438,17 +240,25 @@ int64_t stele_consumer_position(const struct stele_consumer *consumer, int32_t p
     return consumer->assigned[partition]->position;
 }
 
+static void free_fetchers(struct stele_consumer *consumer)
+{
+    while (!stele_list_is_empty(&consumer->fetchers)) {
+        struct fetcher *fetcher = STELE_CONTAINER_OF(consumer->fetchers.next, struct fetcher, link);
+        stele_fetcher__close(fetcher);
+        if (fetcher != &consumer->any)
+            stele_mem_free(consumer->client->env->mem, fetcher);
+    }
+}
+
 void stele_consumer_free(struct stele_consumer *consumer)
 {
     if (consumer == NULL)
         return;
     struct stele_mem *mem = consumer->client->env->mem;
     stele_list_remove(&consumer->part.link);
-    if (consumer->is_calling)
-        stele_link_cancel(&consumer->link, &consumer->call);
-    stele_link_close(&consumer->link);
+    free_fetchers(consumer);
     if (consumer->resetting != NULL)
-        stele_client__cancel(consumer->client, STELE_FOR_CONTROL, &consumer->reset_call);
+        stele_client__cancel(consumer->reset_node, STELE_FOR_CONTROL, &consumer->reset_call);
     stele_refresh__stop(&consumer->refresh);
     if (consumer->is_walking)
         stele_record_walker_deinit(&consumer->walker);
@@ -456,6 +266,7 @@ void stele_consumer_free(struct stele_consumer *consumer)
         stele_consumer__free_ready(consumer, stele_consumer__first_ready(consumer));
     for (int32_t i = 0; i < consumer->partitions; i++)
         stele_mem_free(mem, consumer->assigned[i]);
+    stele_leaders__free(&consumer->leaders);
     stele_mem_free(mem, consumer->asked);
     stele_mem_free(mem, consumer->assigned);
     stele_mem_free(mem, consumer->topic);

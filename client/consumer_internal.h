@@ -1,4 +1,5 @@
-/* The inside of a consumer, shared by consumer.c (assignment and fetching) and records.c (walking what came). */
+/* The inside of a consumer: consumer.c (the calls of the public header), consumer_fetch.c (fetches), consumer_reset.c
+ * (where a partition goes on) and records.c (walking what came). */
 #ifndef STELE_CLIENT_CONSUMER_INTERNAL_H
 #define STELE_CLIENT_CONSUMER_INTERNAL_H
 
@@ -6,19 +7,37 @@
 #include "client/refresh.h"
 #include "proto/record_batch.h"
 
+/* The way to a node from which partitions are read. */
+struct fetcher {
+    struct stele_list link; /* in its consumer's */
+    struct stele_consumer *consumer;
+    struct stele_client_node *node;
+    struct stele_link connection; /* for fetches alone */
+    struct stele_call call;
+    bool is_calling;
+    struct stele_backoff backoff;
+};
+
 struct assigned {
     int32_t partition;
     bool is_assigned, is_paused;
     int32_t max_bytes;                     /* of the next fetch; grows when a batch does not fit */
     int64_t position;                      /* of the next record to give */
     int64_t fetched;                       /* of the next batch to ask for */
+    int32_t position_epoch, fetched_epoch; /* of the batch before them; -1: not known */
+    int64_t epoch_start;                   /* since where all that was given is of position_epoch */
     uint32_t generation, asked_generation; /* of now, and when the request under way was made */
+    struct fetcher *fetcher, *asked_by;    /* of now (NULL: none), and that of this request */
     enum stele_err err;                    /* no retry can mend it; OK: none */
     struct stele_backoff backoff;
     bool needs_reset;           /* the partition does not hold the position */
     bool resets_to_latest;      /* no record is as young as was asked for */
     int64_t log_start, log_end; /* of the partition then */
+    int64_t diverging_end;      /* where the leader's log ceases to be the one that was read; -1: it does not */
+    int32_t diverging_epoch;
 };
+
+enum { STELE_DAMAGE_TRIES = 3 };
 
 enum reset_to { RESET_TO_LATEST, RESET_TO_EARLIEST, RESET_NEVER, RESET_BY_AGE };
 
@@ -42,18 +61,17 @@ struct ready {
 struct stele_consumer {
     struct stele_client *client;
     struct stele_client_part part;
-    struct stele_link link; /* for fetches alone */
     struct stele_settings *settings;
     char *topic;
     struct stele_uuid topic_id;
+    struct stele_leaders leaders;
     int32_t partitions;
     struct assigned **assigned;          /* one a partition of the topic */
     struct stele_fetch_partition *asked; /* room for a request */
     enum stele_isolation isolation;
     bool check_crcs;
-    struct stele_call call;
-    bool is_calling;
-    struct stele_backoff backoff;
+    struct stele_list fetchers; /* `any` is the first */
+    struct fetcher any;
     struct stele_list ready;
     struct stele_refresh refresh;
 
@@ -63,6 +81,7 @@ struct stele_consumer {
     void *reset_arg;
     struct stele_call reset_call;
     struct assigned *resetting; /* for which the call is; NULL: none is under way */
+    struct stele_client_node *reset_node;
 
     struct stele_record_walker walker; /* of the batch being read, the first of the first ready range */
     bool is_walking;
@@ -84,6 +103,13 @@ void stele_consumer__refetch(struct stele_consumer *consumer, struct assigned *a
 /** Asking begins again at `offset`, and what came before is forgotten. */
 void stele_consumer__restart(struct assigned *assigned, int64_t offset);
 
+/* consumer_fetch.c */
+
+void stele_fetcher__init(struct fetcher *fetcher, struct stele_consumer *consumer, struct stele_client_node *node);
+void stele_fetcher__close(struct fetcher *fetcher);
+void stele_consumer__tick(struct stele_client_part *part, int64_t now_ms);
+int64_t stele_consumer__deadline(const struct stele_client_part *part);
+
 /* consumer_reset.c */
 
 /** Errors: INVALID_CONFIG. */
@@ -91,6 +117,9 @@ STELE_MUST_CHECK enum stele_err stele_consumer__read_reset(struct stele_consumer
 /** The node says that the partition holds [log_start, log_end), and not the position. */
 void stele_consumer__out_of_range(struct stele_consumer *consumer, struct assigned *assigned, int64_t log_start,
                                   int64_t log_end);
+/** The leader's log is not the one that was read. */
+void stele_consumer__diverged(struct stele_consumer *consumer, struct assigned *assigned,
+                              const struct stele_fetch_result *result);
 void stele_consumer__drive_resets(struct stele_consumer *consumer, int64_t now_ms);
 int64_t stele_consumer__reset_deadline(const struct stele_consumer *consumer);
 

@@ -93,8 +93,29 @@ void stele_consumer__out_of_range(struct stele_consumer *consumer, struct assign
         return;
     }
     assigned->needs_reset = true;
+    assigned->diverging_end = -1;
     assigned->log_start = log_start;
     assigned->log_end = log_end;
+}
+
+/* The epoch that the leader names ends there in its log, which is where both begin to differ at the latest. */
+void stele_consumer__diverged(struct stele_consumer *consumer, struct assigned *assigned,
+                              const struct stele_fetch_result *result)
+{
+    char text[160];
+    if (consumer->reset_to == RESET_NEVER) {
+        (void)snprintf(text, sizeof(text),
+                       "the partition was truncated: the records from offset %lld on that were read are not in it any "
+                       "more; read from there",
+                       (long long)result->diverging_end_offset);
+        stele_consumer__fail(consumer, assigned, STELE_OFFSET_OUT_OF_RANGE, text);
+        return;
+    }
+    assigned->needs_reset = true;
+    assigned->diverging_end = stele_max_i64(result->diverging_end_offset, 0);
+    assigned->diverging_epoch = result->diverging_epoch;
+    assigned->log_start = result->log_start_offset;
+    assigned->log_end = result->high_watermark;
 }
 
 /* What was fetched before is read, so that the reset comes behind it; of a batch that is walked the end is still to be
@@ -108,7 +129,7 @@ static bool is_due(const struct stele_consumer *consumer, const struct assigned 
 
 static void tell(struct stele_consumer *consumer, const struct assigned *assigned, int64_t old)
 {
-    char text[256];
+    char text[320];
     struct stele_reset reset = {.partition = assigned->partition,
                                 .old_offset = old,
                                 .new_offset = assigned->position,
@@ -117,13 +138,19 @@ static void tell(struct stele_consumer *consumer, const struct assigned *assigne
                                 .text = text};
     bool is_below = assigned->log_start < 0 || old < assigned->log_start;
     reset.reason = is_below ? STELE_RESET_BELOW_START : STELE_RESET_ABOVE_END;
+    const char *why = is_below ? "below the partition's start: its records were deleted"
+                               : "above the partition's end: its records were lost";
+    if (assigned->diverging_end >= 0) {
+        reset.reason = STELE_RESET_TRUNCATED;
+        why = "not the one that follows what was read: the partition was truncated";
+    }
     reset.skipped = stele_max_i64(reset.new_offset - old, 0);
     reset.repeated = stele_max_i64(stele_min_i64(old, reset.log_end) - reset.new_offset, 0);
+    if (assigned->diverging_end >= 0)
+        reset.repeated = old - reset.new_offset; /* with other records, as far as there are some yet */
     (void)snprintf(text, sizeof(text), "%.100s-%d: offset %lld is %s; goes on at %lld (auto.offset.reset=%.40s)",
-                   consumer->topic, assigned->partition, (long long)old,
-                   is_below ? "below the partition's start: its records were deleted"
-                            : "above the partition's end: its records were lost",
-                   (long long)reset.new_offset, stele_settings_text(consumer->settings, "auto.offset.reset"));
+                   consumer->topic, assigned->partition, (long long)old, why, (long long)reset.new_offset,
+                   stele_settings_text(consumer->settings, "auto.offset.reset"));
     consumer->client->callbacks++;
     if (consumer->on_reset != NULL)
         consumer->on_reset(consumer->reset_arg, &reset);
@@ -134,9 +161,29 @@ static void finish_reset(struct stele_consumer *consumer, struct assigned *assig
     int64_t old = assigned->position;
     assigned->needs_reset = assigned->resets_to_latest = false;
     assigned->position = offset;
+    assigned->position_epoch = assigned->diverging_end >= 0 ? assigned->diverging_epoch : -1;
     assigned->backoff = (struct stele_backoff){0};
     stele_consumer__restart(assigned, offset);
     tell(consumer, assigned, old);
+    assigned->diverging_end = -1;
+}
+
+/* Nothing has to be asked for. The leader's log agrees up to the end of the epoch that it names, and has nothing of
+ * later ones: what was read of those goes too. What was not read before it was forgotten is not missed. */
+static void finish_divergence(struct stele_consumer *consumer, struct assigned *assigned)
+{
+    int64_t offset = assigned->diverging_end;
+    if (assigned->position_epoch > assigned->diverging_epoch)
+        offset = stele_min_i64(offset, assigned->epoch_start);
+    if (offset < assigned->position) {
+        finish_reset(consumer, assigned, offset);
+        return;
+    }
+    assigned->needs_reset = false;
+    assigned->diverging_end = -1;
+    assigned->position_epoch = (int32_t)stele_min_i64(assigned->position_epoch, assigned->diverging_epoch);
+    stele_consumer__restart(assigned, assigned->position);
+    stele_client__wait_before_retry(consumer->client, &assigned->backoff);
 }
 
 static void reset_done(struct stele_call *call, enum stele_err err, const struct stele_answer *answer)
@@ -178,7 +225,8 @@ static void ask(struct stele_consumer *consumer, struct assigned *assigned)
 {
     struct stele_list_offsets_partition wanted = {.topic_id = consumer->topic_id,
                                                   .partition = assigned->partition,
-                                                  .current_leader_epoch = -1,
+                                                  .current_leader_epoch =
+                                                      stele_leaders__epoch(&consumer->leaders, assigned->partition),
                                                   .timestamp = time_wanted(consumer, assigned)};
     struct stele_request request = {
         .header.api = STELE_API_LIST_OFFSETS,
@@ -187,8 +235,9 @@ static void ask(struct stele_consumer *consumer, struct assigned *assigned)
     consumer->reset_call = (struct stele_call){.done = reset_done};
     stele_list_init(&consumer->reset_call.link);
     consumer->resetting = assigned;
+    consumer->reset_node = assigned->fetcher->node;
     assigned->asked_generation = assigned->generation;
-    if (stele_client__call(consumer->client, STELE_FOR_CONTROL, &consumer->reset_call, &request, NULL) == STELE_OK)
+    if (stele_client__call(consumer->reset_node, STELE_FOR_CONTROL, &consumer->reset_call, &request, NULL) == STELE_OK)
         return;
     consumer->resetting = NULL;
     stele_client__wait_before_retry(consumer->client, &assigned->backoff);
@@ -196,9 +245,20 @@ static void ask(struct stele_consumer *consumer, struct assigned *assigned)
 
 void stele_consumer__drive_resets(struct stele_consumer *consumer, int64_t now_ms)
 {
-    for (int32_t i = 0; i < consumer->partitions && consumer->resetting == NULL; i++) {
+    if (consumer->resetting != NULL &&
+        stele_client__is_unreached(consumer->reset_node, STELE_FOR_CONTROL, &consumer->reset_call)) {
+        stele_client__cancel(consumer->reset_node, STELE_FOR_CONTROL, &consumer->reset_call);
+        stele_refresh__note(&consumer->refresh, STELE_UNREACHABLE);
+        stele_client__wait_before_retry(consumer->client, &consumer->resetting->backoff);
+        consumer->resetting = NULL;
+    }
+    for (int32_t i = 0; i < consumer->partitions; i++) {
         struct assigned *assigned = consumer->assigned[i];
-        if (is_due(consumer, assigned) && now_ms >= assigned->backoff.at_ms)
+        if (!is_due(consumer, assigned) || now_ms < assigned->backoff.at_ms)
+            continue;
+        if (assigned->diverging_end >= 0)
+            finish_divergence(consumer, assigned);
+        else if (consumer->resetting == NULL && assigned->fetcher != NULL)
             ask(consumer, assigned);
     }
 }
@@ -206,9 +266,11 @@ void stele_consumer__drive_resets(struct stele_consumer *consumer, int64_t now_m
 int64_t stele_consumer__reset_deadline(const struct stele_consumer *consumer)
 {
     int64_t deadline = INT64_MAX;
-    for (int32_t i = 0; i < consumer->partitions && consumer->resetting == NULL; i++) {
-        if (is_due(consumer, consumer->assigned[i]))
-            deadline = stele_min_i64(deadline, consumer->assigned[i]->backoff.at_ms);
+    for (int32_t i = 0; i < consumer->partitions; i++) {
+        const struct assigned *assigned = consumer->assigned[i];
+        bool has_way = assigned->diverging_end >= 0 || (consumer->resetting == NULL && assigned->fetcher != NULL);
+        if (has_way && is_due(consumer, assigned))
+            deadline = stele_min_i64(deadline, assigned->backoff.at_ms);
     }
     return deadline;
 }

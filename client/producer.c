@@ -93,7 +93,7 @@ static void free_queue(struct part_queue *queue)
     struct stele_mem *mem = producer->client->env->mem;
     for (struct sealed *first = stele_producer__first(queue); first != NULL; first = stele_producer__first(queue)) {
         if (first->is_calling)
-            stele_client__cancel(producer->client, STELE_FOR_PRODUCE, &first->call);
+            stele_client__cancel(queue->node, STELE_FOR_PRODUCE, &first->call);
         first->is_calling = false;
         stele_producer__free_sealed(first);
     }
@@ -154,19 +154,27 @@ static enum stele_err topic_changed(struct stele_refresh *refresh, const struct 
 }
 
 /* A node that starts forgets the producers whose last records were deleted (producer_send.c, invariant 6). */
-static void cut_off(struct stele_client_part *part)
+static void cut_off(struct stele_client_part *part, const struct stele_client_node *node)
 {
     struct stele_producer *producer = STELE_CONTAINER_OF(part, struct stele_producer, part);
-    for (int32_t i = 0; i < producer->queue_count; i++)
-        producer->queues[i]->has_footing = false;
+    for (int32_t i = 0; i < producer->queue_count; i++) {
+        struct part_queue *queue = producer->queues[i];
+        if (queue->node != node)
+            continue;
+        queue->has_footing = false;
+        if (queue->sealed_count > 0)
+            stele_refresh__note(&producer->refresh, STELE_CLOSED);
+    }
 }
 
 static enum stele_err set_up(struct stele_producer *producer)
 {
     struct stele_env *env = producer->client->env;
+    producer->topic_id = producer->leaders.topic_id;
+    producer->partitions = producer->leaders.count;
     /* Many short-lived producers must not all begin with partition 0. */
     producer->sticky = (int32_t)(env->ops->random(env) % (uint64_t)producer->partitions);
-    stele_refresh__init(&producer->refresh, producer->client, producer->settings, producer->topic);
+    stele_refresh__init(&producer->refresh, &producer->leaders, producer->settings, producer->topic);
     producer->refresh.changed = topic_changed;
     return make_queues(producer, producer->partitions);
 }
@@ -180,7 +188,7 @@ struct stele_producer *stele_producer_new(struct stele_client *client, const cha
     struct stele_producer *producer = stele_mem_alloc(client->env->mem, STELE_MEM_CLIENT, sizeof(*producer));
     enum stele_err err = producer == NULL ? STELE_NO_MEMORY : STELE_OK;
     if (err == STELE_OK) {
-        producer->client = client;
+        producer->client = producer->leaders.client = client;
         producer->delivered = delivered;
         producer->arg = arg;
         producer->part = (struct stele_client_part){
@@ -193,7 +201,7 @@ struct stele_producer *stele_producer_new(struct stele_client *client, const cha
     if (err == STELE_OK)
         err = read_settings(producer, &error);
     if (err == STELE_OK)
-        err = stele_client__topic_to_use(client, topic, &producer->topic_id, &producer->partitions, &error);
+        err = stele_client__topic_to_use(client, topic, &producer->leaders, &error);
     if (err == STELE_OK && producer->is_idempotent)
         err = first_identity(producer, &error);
     if (err == STELE_OK)
@@ -345,10 +353,11 @@ void stele_producer_free(struct stele_producer *producer)
     stele_list_remove(&producer->part.link);
     producer->is_ending = true;
     if (producer->is_asking)
-        stele_client__cancel(producer->client, STELE_FOR_CONTROL, &producer->identity_call);
+        stele_client__cancel(&producer->client->any, STELE_FOR_CONTROL, &producer->identity_call);
     stele_refresh__stop(&producer->refresh);
     for (int32_t i = 0; i < producer->queue_count; i++)
         free_queue(producer->queues[i]);
+    stele_leaders__free(&producer->leaders);
     stele_mem_free(mem, producer->queues);
     stele_mem_free(mem, producer->topic);
     stele_settings_free(producer->settings);

@@ -33,6 +33,7 @@ struct identity {
 struct part_queue {
     struct stele_producer *producer;
     int32_t partition;
+    struct stele_client_node *node; /* to which those under way went; NULL: none went yet */
     struct stele_batch_builder *builder;
     uint64_t *tags; /* of the batch being built */
     int32_t tag_capacity;
@@ -54,6 +55,7 @@ struct stele_producer {
     struct stele_client_part part;
     char *topic;
     struct stele_uuid topic_id;
+    struct stele_leaders leaders;
     struct part_queue **queues;
     int32_t queue_count; /* of every partition that the topic has or had */
     int32_t partitions, sticky;

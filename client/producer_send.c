@@ -15,7 +15,9 @@
  *  5. A doubtful batch keeps its producer id, epoch and sequence.
  *  6. Several batches of a queue are under way only while the log is known to have the producer's state: without it a
  *     log takes any sequence, so that a batch could overtake one that was refused. It is known by an answer of the
- *     connection of now: a node that is started anew forgets whom it holds no record of. */
+ *     connection of now: a node that is started anew forgets whom it holds no record of.
+ *  7. The batches of a queue that are under way went to one node: where another one leads, nothing goes to it before
+ *     they have ended. */
 #include "client/producer_internal.h"
 
 #include "base/check.h"
@@ -178,18 +180,51 @@ static void fail_first(struct sealed *sealed, enum stele_err err, const char *te
     settle_acked(queue);
 }
 
-/* Those behind a batch that failed would only be refused. */
-static void call_back_unsent(struct sealed *failed)
+/* Takes back what was not sent of the batches behind `from`. */
+static void call_back_unsent(struct part_queue *queue, struct stele_list *from)
 {
-    struct part_queue *queue = failed->queue;
-    for (struct stele_list *at = failed->link.next; at != &queue->sealed; at = at->next) {
+    for (struct stele_list *at = from->next; at != &queue->sealed; at = at->next) {
         struct sealed *sealed = sealed_of(at);
         if (!sealed->is_calling || sealed->call.is_sent)
             continue;
-        stele_client__cancel(queue->producer->client, STELE_FOR_PRODUCE, &sealed->call);
+        stele_client__cancel(queue->node, STELE_FOR_PRODUCE, &sealed->call);
         sealed->is_calling = false;
         queue->calling_count--;
     }
+}
+
+/* Another node leads: what was not sent yet goes there, and for the rest the old one has a little time. It may never
+ * answer, and an idempotent producer can do without. */
+static void leave_node(struct part_queue *queue, int64_t now_ms)
+{
+    struct stele_producer *producer = queue->producer;
+    int64_t until_ms = now_ms + stele_settings_int(producer->client->settings, "retry.backoff.max.ms");
+    for (struct stele_list *at = queue->sealed.next; at != &queue->sealed; at = at->next) {
+        struct sealed *sealed = sealed_of(at);
+        if (!sealed->is_calling)
+            continue;
+        if (sealed->call.is_sent && producer->is_idempotent)
+            sealed->call.deadline_ms = stele_min_i64(sealed->call.deadline_ms, until_ms);
+    }
+    call_back_unsent(queue, &queue->sealed);
+}
+
+/* Whether batches may go to the node that leads now (invariant 7). */
+static bool follow_leader(struct part_queue *queue, int64_t now_ms)
+{
+    struct stele_client_node *node = stele_leaders__route(&queue->producer->leaders, queue->partition);
+    if (node != queue->node && queue->calling_count > 0)
+        leave_node(queue, now_ms);
+    if (stele_leaders__look(&queue->producer->leaders, queue->partition)) {
+        queue->backoff.at_ms = 0;
+        queue->has_footing = false;
+    }
+    if (node == queue->node || node == NULL || queue->calling_count > 0)
+        return node == queue->node && node != NULL;
+    queue->node = node;
+    queue->backoff.at_ms = 0;
+    queue->has_footing = false;
+    return true;
 }
 
 static const struct stele_produce_result *result_of(const struct sealed *sealed, const struct stele_answer *answer)
@@ -199,6 +234,21 @@ static const struct stele_produce_result *result_of(const struct sealed *sealed,
     const struct stele_produce_response *produced = &answer->response->body.produce;
     bool is_ours = produced->result_count == 1 && produced->results[0].partition == sealed->queue->partition;
     return is_ours ? &produced->results[0] : NULL;
+}
+
+/* True when the answer says who leads instead. */
+static bool take_hint(struct stele_producer *producer, const struct stele_produce_result *result,
+                      const struct stele_answer *answer)
+{
+    if (result == NULL || !stele_uuid_equal(&result->topic_id, &producer->leaders.topic_id))
+        return false;
+    const struct stele_produce_response *produced = &answer->response->body.produce;
+    struct stele_leader_hint hint = {.partition = result->partition,
+                                     .node_id = result->current_leader_id,
+                                     .epoch = result->current_leader_epoch,
+                                     .nodes = produced->nodes,
+                                     .node_count = produced->node_count};
+    return stele_leaders__hint(&producer->leaders, &hint);
 }
 
 static void produce_done(struct stele_call *call, enum stele_err err, const struct stele_answer *answer)
@@ -227,8 +277,9 @@ static void produce_done(struct stele_call *call, enum stele_err err, const stru
     if (call->is_sent && (result == NULL || !is_refusal(err)))
         sealed->is_doubtful = true;
     queue->has_footing = false;
-    stele_refresh__note(&producer->refresh, err);
-    call_back_unsent(sealed);
+    if (!take_hint(producer, result, answer))
+        stele_refresh__note(&producer->refresh, err);
+    call_back_unsent(queue, &sealed->link); /* they would only be refused */
     if (sealed != stele_producer__first(queue))
         return; /* it goes again, after those in front of it */
     const char *text = stele_err_text(err);
@@ -264,7 +315,8 @@ static void ask_identity(struct stele_producer *producer)
     producer->identity_call = (struct stele_call){.done = identity_done};
     stele_list_init(&producer->identity_call.link);
     producer->is_asking = true;
-    if (stele_client__call(producer->client, STELE_FOR_CONTROL, &producer->identity_call, &request, NULL) == STELE_OK)
+    if (stele_client__call(&producer->client->any, STELE_FOR_CONTROL, &producer->identity_call, &request, NULL) ==
+        STELE_OK)
         return;
     producer->is_asking = false;
     stele_client__wait_before_retry(producer->client, &producer->identity_backoff);
@@ -362,8 +414,7 @@ static enum stele_err start_call(struct sealed *sealed)
     stele_list_init(&sealed->call.link);
     sealed->is_calling = true;
     queue->calling_count++;
-    enum stele_err err =
-        stele_client__call(producer->client, STELE_FOR_PRODUCE, &sealed->call, &request, sealed->batch);
+    enum stele_err err = stele_client__call(queue->node, STELE_FOR_PRODUCE, &sealed->call, &request, sealed->batch);
     if (err == STELE_OK) {
         sealed->call.deadline_ms = stele_min_i64(sealed->call.deadline_ms, sealed->deadline_ms);
         return STELE_OK;
@@ -443,7 +494,8 @@ void stele_producer__drive(struct part_queue *queue, int64_t now_ms)
         stele_client__wait_before_retry(queue->producer->client, &queue->backoff); /* out of memory */
         queue->linger_ms = queue->backoff.at_ms;
     }
-    send_next(queue, now_ms);
+    if (follow_leader(queue, now_ms))
+        send_next(queue, now_ms);
 }
 
 /* What waited too long between two tries. Those behind the first one are looked at when they are first. */
@@ -473,11 +525,13 @@ static int64_t queue_deadline(const struct part_queue *queue)
     int64_t deadline = INT64_MAX;
     const struct sealed *first = stele_producer__first(queue), *next = next_to_send(queue);
     bool waits_for_identity = queue->needs_identity || (queue->is_broken && queue->identity.epoch == INT16_MAX);
+    bool waits_for_node = stele_leaders__route(&queue->producer->leaders, queue->partition) != queue->node;
     if (may_seal(queue))
         deadline = queue->linger_ms;
     if (first != NULL && !first->is_calling)
         deadline = stele_min_i64(deadline, first->deadline_ms);
-    if (next != NULL && (!waits_for_identity || next->is_doubtful || !queue->producer->wants_identity))
+    if (next != NULL && !waits_for_node &&
+        (!waits_for_identity || next->is_doubtful || !queue->producer->wants_identity))
         deadline = stele_min_i64(deadline, queue->backoff.at_ms);
     return deadline;
 }

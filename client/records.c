@@ -48,6 +48,14 @@ static void advance(struct assigned *assigned, int64_t offset)
     assigned->position = stele_max_i64(assigned->position, offset);
 }
 
+static void note_epoch(struct assigned *assigned, const struct stele_batch_header *header)
+{
+    if (assigned->position_epoch == header->partition_leader_epoch)
+        return;
+    assigned->position_epoch = header->partition_leader_epoch;
+    assigned->epoch_start = stele_max_i64(assigned->position, header->base_offset);
+}
+
 /* Looks at the batch at the front of a range: a control batch, an aborted one and one below the position are passed,
  * any other is begun. */
 static enum stele_err look_at_batch(struct stele_consumer *consumer, struct ready *ready)
@@ -65,6 +73,7 @@ static enum stele_err look_at_batch(struct stele_consumer *consumer, struct read
     if (err != STELE_OK)
         return err;
     if (is_control || is_aborted || stele_batch_last_offset(&header) < assigned->position) {
+        note_epoch(assigned, &header);
         advance(assigned, stele_batch_last_offset(&header) + 1);
         ready->at += bytes;
         return STELE_OK;
@@ -74,6 +83,7 @@ static enum stele_err look_at_batch(struct stele_consumer *consumer, struct read
         return err;
     consumer->is_walking = true;
     consumer->walked = assigned;
+    note_epoch(assigned, &header);
     return STELE_OK;
 }
 

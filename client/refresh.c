@@ -2,14 +2,24 @@
 
 #include <string.h>
 
-void stele_refresh__init(struct stele_refresh *refresh, struct stele_client *client,
+enum { URGENT_BACKOFFS = 2 /* longest pauses for which an answer is waited for that others wait for */ };
+
+void stele_refresh__init(struct stele_refresh *refresh, struct stele_leaders *leaders,
                          const struct stele_settings *settings, const char *topic)
 {
-    refresh->client = client;
+    refresh->client = leaders->client;
+    refresh->leaders = leaders;
     refresh->topic = topic;
     refresh->age_ms = stele_settings_int(settings, "metadata.max.age.ms");
-    refresh->asked_ms = stele_client__now_ms(client);
+    refresh->asked_ms = stele_client__now_ms(refresh->client);
     refresh->next_ms = refresh->asked_ms + refresh->age_ms;
+}
+
+static void ask_again(struct stele_refresh *refresh)
+{
+    refresh->is_asking = false;
+    stele_client__wait_before_retry(refresh->client, &refresh->backoff);
+    refresh->next_ms = refresh->backoff.at_ms;
 }
 
 static enum stele_err take(struct stele_refresh *refresh, const struct stele_metadata_response *metadata)
@@ -20,7 +30,10 @@ static enum stele_err take(struct stele_refresh *refresh, const struct stele_met
             continue;
         if (topic->err != STELE_OK)
             return topic->err;
-        return refresh->changed(refresh, &topic->topic_id, (int32_t)topic->partition_count);
+        enum stele_err err = stele_client__take_nodes(refresh->client, metadata->nodes, metadata->node_count);
+        if (err == STELE_OK)
+            err = stele_leaders__take(refresh->leaders, topic);
+        return err == STELE_OK ? refresh->changed(refresh, &topic->topic_id, refresh->leaders->count) : err;
     }
     return metadata->err != STELE_OK ? metadata->err : STELE_UNKNOWN_TOPIC_OR_PARTITION;
 }
@@ -34,10 +47,19 @@ static void refresh_done(struct stele_call *call, enum stele_err err, const stru
     if (err == STELE_OK) {
         refresh->backoff = (struct stele_backoff){0};
         refresh->next_ms = stele_client__now_ms(refresh->client) + refresh->age_ms;
+        refresh->is_urgent = false;
+        if (stele_leaders__has_gap(refresh->leaders))
+            stele_refresh__note(refresh, STELE_LEADER_NOT_AVAILABLE);
         return;
     }
-    stele_client__wait_before_retry(refresh->client, &refresh->backoff);
-    refresh->next_ms = refresh->backoff.at_ms;
+    ask_again(refresh);
+}
+
+/* Where there are others, a node that is in trouble may have lost what it led. */
+static bool is_trouble(enum stele_err err)
+{
+    return err == STELE_CLOSED || err == STELE_REQUEST_TIMED_OUT || err == STELE_UNREACHABLE || err == STELE_IO ||
+           err == STELE_BROKER_NOT_AVAILABLE || err == STELE_KAFKA_STORAGE_ERROR || err == STELE_UNKNOWN_LEADER_EPOCH;
 }
 
 void stele_refresh__note(struct stele_refresh *refresh, enum stele_err err)
@@ -45,14 +67,26 @@ void stele_refresh__note(struct stele_refresh *refresh, enum stele_err err)
     bool is_change = err == STELE_UNKNOWN_TOPIC_OR_PARTITION || err == STELE_UNKNOWN_TOPIC_ID ||
                      err == STELE_NOT_LEADER_OR_FOLLOWER || err == STELE_LEADER_NOT_AVAILABLE ||
                      err == STELE_FENCED_LEADER_EPOCH;
-    if (!is_change)
+    if (!is_change && !(refresh->client->is_cluster && is_trouble(err)))
         return;
+    refresh->is_urgent = true;
     int64_t pause_ms = stele_settings_int(refresh->client->settings, "retry.backoff.ms");
     refresh->next_ms = stele_min_i64(refresh->next_ms, refresh->asked_ms + pause_ms);
 }
 
+static void choose_node(struct stele_refresh *refresh)
+{
+    struct stele_client *client = refresh->client;
+    bool takes_turns = refresh->is_urgent && client->is_cluster;
+    refresh->node = takes_turns ? stele_client__next_node(client) : &client->any;
+}
+
 void stele_refresh__tick(struct stele_refresh *refresh, int64_t now_ms)
 {
+    if (refresh->is_asking && stele_client__is_unreached(refresh->node, STELE_FOR_CONTROL, &refresh->call)) {
+        stele_client__cancel(refresh->node, STELE_FOR_CONTROL, &refresh->call);
+        ask_again(refresh);
+    }
     if (refresh->is_asking || now_ms < refresh->next_ms)
         return;
     struct stele_request request = {.header.api = STELE_API_METADATA,
@@ -61,11 +95,14 @@ void stele_refresh__tick(struct stele_refresh *refresh, int64_t now_ms)
     stele_list_init(&refresh->call.link);
     refresh->is_asking = true;
     refresh->asked_ms = now_ms;
-    if (stele_client__call(refresh->client, STELE_FOR_CONTROL, &refresh->call, &request, NULL) == STELE_OK)
+    choose_node(refresh);
+    if (stele_client__call(refresh->node, STELE_FOR_CONTROL, &refresh->call, &request, NULL) != STELE_OK) {
+        ask_again(refresh);
         return;
-    refresh->is_asking = false;
-    stele_client__wait_before_retry(refresh->client, &refresh->backoff);
-    refresh->next_ms = refresh->backoff.at_ms;
+    }
+    int64_t pause_ms = stele_settings_int(refresh->client->settings, "retry.backoff.max.ms");
+    if (refresh->node->node_id >= 0)
+        refresh->call.deadline_ms = stele_min_i64(refresh->call.deadline_ms, now_ms + URGENT_BACKOFFS * pause_ms);
 }
 
 int64_t stele_refresh__deadline(const struct stele_refresh *refresh)
@@ -76,6 +113,6 @@ int64_t stele_refresh__deadline(const struct stele_refresh *refresh)
 void stele_refresh__stop(struct stele_refresh *refresh)
 {
     if (refresh->is_asking)
-        stele_client__cancel(refresh->client, STELE_FOR_CONTROL, &refresh->call);
+        stele_client__cancel(refresh->node, STELE_FOR_CONTROL, &refresh->call);
     refresh->is_asking = false;
 }

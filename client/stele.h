@@ -378,10 +378,12 @@ struct stele_record_view {
 };
 
 /* Why a partition did not go on where it was: its records were deleted before they were read (retention, or a call that
- * deletes records), or those that were read are not there any more. */
-enum { STELE_RESET_BELOW_START = 1, STELE_RESET_ABOVE_END = 2 };
+ * deletes records); or those that were read are not there any more, with nothing at their offsets yet, or with others
+ * (another node became the leader, and did not have them). */
+enum { STELE_RESET_BELOW_START = 1, STELE_RESET_ABOVE_END = 2, STELE_RESET_TRUNCATED = 3 };
 
-/** A partition did not hold the position, and goes on elsewhere (auto.offset.reset). */
+/** A partition did not hold the position, and goes on elsewhere: where auto.offset.reset says, or from the first of the
+ * records on that were read and are not there any more, where that is known. */
 struct stele_reset {
     int32_t partition;
     int reason;                 /* STELE_RESET_ */

@@ -15,6 +15,7 @@ struct pipe {
 struct stele_conn {
     struct stele_list link;
     struct peer *peer;
+    struct peer_node *node; /* NULL: there is one */
     const struct stele_conn_handler *handler;
     void *arg;
     bool is_opening, is_refused, is_closed, is_ending;
@@ -58,6 +59,100 @@ static void conn_free(struct stele_conn *conn)
     stele_mem_free(&peer->own.mem, conn);
 }
 
+/* The nodes */
+
+struct peer_node *peer_node(struct peer *peer, int32_t id)
+{
+    assert_in_range(id, 1, peer->node_count);
+    return &peer->nodes[id - 1];
+}
+
+static struct peer_node *node_at(struct peer *peer, const char *address)
+{
+    for (int i = 0; i < peer->node_count; i++) {
+        char text[32];
+        (void)snprintf(text, sizeof(text), "%s:%d", peer->nodes[i].host, peer->nodes[i].port);
+        if (strcmp(text, address) == 0)
+            return &peer->nodes[i];
+    }
+    return NULL;
+}
+
+void peer_cluster(struct peer *peer, int count)
+{
+    peer->node_count = count;
+    for (int i = 0; i < count; i++) {
+        peer->nodes[i] = (struct peer_node){.id = i + 1, .port = i + 1};
+        (void)snprintf(peer->nodes[i].host, sizeof(peer->nodes[i].host), "n%d", i + 1);
+    }
+    for (int32_t p = 0; p < PEER_PARTITIONS; p++)
+        peer_move(peer, p, 1 + p % count);
+}
+
+void peer_move(struct peer *peer, int32_t partition, int32_t node_id)
+{
+    struct peer_leader *leader = &peer->leaders[partition];
+    leader->node_id = node_id;
+    leader->epoch++;
+    for (int i = 0; i < peer->node_count; i++) {
+        if (!peer->nodes[i].is_stale)
+            peer->nodes[i].leaders[partition] = *leader;
+    }
+}
+
+void peer_down(struct peer *peer, int32_t node_id)
+{
+    struct peer_node *node = peer_node(peer, node_id);
+    node->is_down = true;
+    for (struct stele_list *at = peer->conns.next; at != &peer->conns; at = at->next) {
+        struct stele_conn *conn = STELE_CONTAINER_OF(at, struct stele_conn, link);
+        if (conn->node != node)
+            continue;
+        conn->out.count = 0;
+        conn->is_ending = true;
+    }
+}
+
+void peer_truncate(struct peer *peer, int32_t partition, int64_t offset)
+{
+    struct peer_log *log = &peer->logs[partition];
+    while (log->batch_count > 0 && log->batches[log->batch_count - 1].base_offset >= offset)
+        stele_mem_free(&peer->own.mem, log->batches[--log->batch_count].bytes);
+    log->end_offset = offset;
+    assert_true(log->batch_count == 0 || log->batches[log->batch_count - 1].last_offset == offset - 1);
+}
+
+/* What a node says to a request for a partition that carries a leader epoch; -1: none. */
+static enum stele_err check_leader(struct stele_conn *conn, int32_t partition, int32_t epoch)
+{
+    const struct peer_leader *leader = &conn->peer->leaders[partition];
+    if (conn->node == NULL)
+        return STELE_OK;
+    if (leader->node_id != conn->node->id)
+        return STELE_NOT_LEADER_OR_FOLLOWER;
+    if (epoch >= 0 && epoch != leader->epoch)
+        return epoch < leader->epoch ? STELE_FENCED_LEADER_EPOCH : STELE_UNKNOWN_LEADER_EPOCH;
+    return STELE_OK;
+}
+
+/* The leader of now, with an error that tells of one; how many nodes there are to name with it. */
+static size_t hint(const struct stele_conn *conn, int32_t partition, int32_t *out_id, int32_t *out_epoch)
+{
+    *out_id = *out_epoch = -1;
+    if (conn->node == NULL || !conn->peer->gives_hints)
+        return 0;
+    *out_id = conn->peer->leaders[partition].node_id;
+    *out_epoch = conn->peer->leaders[partition].epoch;
+    return (size_t)conn->peer->node_count;
+}
+
+static void list_nodes(const struct peer *peer, struct stele_metadata_node nodes[PEER_NODES])
+{
+    for (int i = 0; i < peer->node_count; i++)
+        nodes[i] = (struct stele_metadata_node){
+            .node_id = peer->nodes[i].id, .host = peer->nodes[i].host, .port = peer->nodes[i].port, .rack = ""};
+}
+
 /* The net */
 
 static enum stele_err peer_connect(struct stele_net *net, const char *address, const struct stele_conn_handler *handler,
@@ -70,7 +165,11 @@ static enum stele_err peer_connect(struct stele_net *net, const char *address, c
     (void)snprintf(peer->addresses + used, sizeof(peer->addresses) - used, "%s ", address);
     *conn = (struct stele_conn){.peer = peer, .handler = handler, .arg = arg, .is_opening = true};
     peer->connects++;
-    conn->is_refused = peer->refusals > 0 || strcmp(address, peer->address) != 0;
+    conn->node = node_at(peer, address);
+    bool is_there = peer->node_count == 0 ? strcmp(address, peer->address) == 0 : conn->node != NULL;
+    conn->is_refused = peer->refusals > 0 || !is_there || (conn->node != NULL && conn->node->is_down);
+    if (conn->node != NULL)
+        conn->node->connects++;
     peer->refusals -= peer->refusals > 0;
     stele_list_push(&peer->conns, &conn->link);
     *out_conn = conn;
@@ -154,7 +253,7 @@ static void store(struct peer_log *log, struct peer *peer, const uint8_t *bytes,
     assert_non_null(batch->bytes);
     memcpy(batch->bytes, bytes, count);
     batch->count = count;
-    stele_batch_stamp(batch->bytes, log->end_offset, 0);
+    stele_batch_stamp(batch->bytes, log->end_offset, peer->leaders[log - peer->logs].epoch);
     assert_ok(stele_batch_header_read(batch->bytes, count, &header));
     batch->base_offset = log->end_offset;
     batch->last_offset = stele_batch_last_offset(&header);
@@ -266,7 +365,13 @@ static void on_produce(struct stele_conn *conn, const struct stele_request *requ
                                           .durability = STELE_DURABILITY_WRITTEN,
                                           .current_leader_id = -1,
                                           .current_leader_epoch = -1};
-    result.err = take_err(peer->produce_errs, &peer->produce_err_count);
+    struct stele_metadata_node nodes[PEER_NODES];
+    result.err = check_leader(conn, partition->partition, -1);
+    peer->strays += result.err != STELE_OK;
+    if (conn->node != NULL)
+        conn->node->produces++;
+    if (result.err == STELE_OK)
+        result.err = take_err(peer->produce_errs, &peer->produce_err_count);
     if (!stele_uuid_equal(&partition->topic_id, &peer->topic_id)) {
         assert_true(peer->checks_topic_id);
         result.err = STELE_UNKNOWN_TOPIC_ID;
@@ -286,7 +391,11 @@ static void on_produce(struct stele_conn *conn, const struct stele_request *requ
         conn->is_ending = true;
         return;
     }
-    struct stele_response response = {.body.produce = {.results = &result, .result_count = 1}};
+    struct stele_response response = {.body.produce = {.results = &result, .result_count = 1, .nodes = nodes}};
+    if (result.err == STELE_NOT_LEADER_OR_FOLLOWER)
+        response.body.produce.node_count =
+            hint(conn, partition->partition, &result.current_leader_id, &result.current_leader_epoch);
+    list_nodes(peer, nodes);
     if (request->body.produce.acks != 0)
         answer(conn, request, &response, NULL);
 }
@@ -314,9 +423,32 @@ static void read_log(struct peer *peer, const struct peer_log *log, const struct
     }
 }
 
+/* Where the log ceases to be the one that was read up to there by that epoch (KIP-320). */
+static bool find_divergence(const struct peer_log *log, const struct stele_fetch_partition *partition,
+                            struct stele_fetch_result *result)
+{
+    int64_t end = log->start_offset;
+    int32_t epoch = -1;
+    for (int i = 0; i < log->batch_count && partition->last_fetched_epoch >= 0; i++) {
+        struct stele_batch_header header;
+        assert_ok(stele_batch_header_read(log->batches[i].bytes, log->batches[i].count, &header));
+        if (header.partition_leader_epoch > partition->last_fetched_epoch)
+            break;
+        epoch = header.partition_leader_epoch;
+        end = log->batches[i].last_offset + 1;
+    }
+    if (epoch < 0 || (epoch == partition->last_fetched_epoch && end >= partition->fetch_offset))
+        return false;
+    result->diverging_epoch = epoch;
+    result->diverging_end_offset = end;
+    return true;
+}
+
 static void answer_fetch(struct stele_conn *conn, const struct stele_request *request)
 {
     struct peer *peer = conn->peer;
+    struct stele_metadata_node nodes[PEER_NODES];
+    size_t node_count = 0;
     struct stele_fetch_result results[PEER_PARTITIONS];
     struct pipe records = {0};
     size_t count = request->body.fetch.partition_count;
@@ -331,6 +463,14 @@ static void answer_fetch(struct stele_conn *conn, const struct stele_request *re
                                                  .log_start_offset = log->start_offset,
                                                  .aborted = peer->aborted,
                                                  .aborted_count = peer->aborted_count};
+        results[i].current_leader_id = results[i].current_leader_epoch = -1;
+        results[i].err = check_leader(conn, partition->partition, partition->current_leader_epoch);
+        if (results[i].err != STELE_OK) {
+            peer->strays++;
+            node_count =
+                hint(conn, partition->partition, &results[i].current_leader_id, &results[i].current_leader_epoch);
+            continue;
+        }
         results[i].err = take_err(peer->fetch_errs, &peer->fetch_err_count);
         if (!stele_uuid_equal(&partition->topic_id, &peer->topic_id))
             results[i].err = STELE_UNKNOWN_TOPIC_ID;
@@ -338,20 +478,27 @@ static void answer_fetch(struct stele_conn *conn, const struct stele_request *re
             results[i].err = STELE_CORRUPT_MESSAGE;
         if (partition->fetch_offset < log->start_offset || partition->fetch_offset > log->end_offset)
             results[i].err = STELE_OFFSET_OUT_OF_RANGE;
-        if (results[i].err == STELE_OK)
+        if (peer->node_count > 0 && results[i].err != STELE_CORRUPT_MESSAGE &&
+            find_divergence(log, partition, &results[i]))
+            results[i].err = STELE_OK;
+        else if (results[i].err == STELE_OK)
             read_log(peer, log, partition, &records);
         results[i].records_bytes = (uint32_t)(records.count - before);
     }
-    struct stele_response response = {.body.fetch = {.results = results, .result_count = count}};
+    list_nodes(peer, nodes);
+    struct stele_response response = {
+        .body.fetch = {.results = results, .result_count = count, .nodes = nodes, .node_count = node_count}};
     answer(conn, request, &response, &records);
     stele_mem_free(&peer->own.mem, records.bytes);
 }
 
-static bool has_news(const struct peer *peer, const struct stele_request *request)
+static bool has_news(struct stele_conn *conn, const struct stele_request *request)
 {
+    const struct peer *peer = conn->peer;
     for (size_t i = 0; i < request->body.fetch.partition_count; i++) {
         const struct stele_fetch_partition *partition = &request->body.fetch.partitions[i];
-        if (peer->logs[partition->partition].end_offset != partition->fetch_offset || peer->fetch_err_count > 0)
+        if (peer->logs[partition->partition].end_offset != partition->fetch_offset || peer->fetch_err_count > 0 ||
+            check_leader(conn, partition->partition, partition->current_leader_epoch) != STELE_OK)
             return true;
     }
     return false;
@@ -361,9 +508,11 @@ static void on_fetch(struct stele_conn *conn, const struct stele_request *reques
 {
     struct peer *peer = conn->peer;
     peer->fetches++;
+    if (conn->node != NULL)
+        conn->node->fetches++;
     assert_false(conn->is_parked);
     assert_true(request->body.fetch.partition_count <= PEER_PARTITIONS);
-    if (has_news(peer, request)) {
+    if (has_news(conn, request)) {
         answer_fetch(conn, request);
         return;
     }
@@ -379,11 +528,19 @@ static void on_metadata(struct stele_conn *conn, const struct stele_request *req
 {
     struct peer *peer = conn->peer;
     struct stele_metadata_partition partitions[PEER_PARTITIONS];
+    struct stele_metadata_node nodes[PEER_NODES];
     const struct stele_metadata_request *asked = &request->body.metadata;
     peer->metadatas++;
     peer->may_make = asked->allow_auto_topic_creation;
     for (int32_t i = 0; i < PEER_PARTITIONS; i++)
         partitions[i] = (struct stele_metadata_partition){.partition = i, .leader_id = 1};
+    for (int32_t i = 0; i < PEER_PARTITIONS && conn->node != NULL; i++) {
+        partitions[i].leader_id = conn->node->leaders[i].node_id;
+        partitions[i].leader_epoch = conn->node->leaders[i].epoch;
+    }
+    if (conn->node != NULL)
+        conn->node->metadatas++;
+    list_nodes(peer, nodes);
     struct stele_metadata_topic topics[3] = {
         {.name = "zebra", .topic_id = peer->topic_id, .partitions = partitions, .partition_count = 1},
         {.name = peer->topic,
@@ -392,7 +549,11 @@ static void on_metadata(struct stele_conn *conn, const struct stele_request *req
          .partition_count = (size_t)peer->partition_count},
         {.name = "apple", .topic_id = peer->topic_id, .partitions = partitions, .partition_count = 2}};
     struct stele_metadata_topic unknown = {.err = STELE_UNKNOWN_TOPIC_OR_PARTITION};
-    struct stele_response response = {.body.metadata = {.controller_id = 1, .topics = topics, .topic_count = 3}};
+    struct stele_response response = {.body.metadata = {.controller_id = 1,
+                                                        .topics = topics,
+                                                        .topic_count = 3,
+                                                        .nodes = nodes,
+                                                        .node_count = (size_t)peer->node_count}};
     if (!asked->all_topics) {
         assert_int_equal(asked->topic_count, 1);
         unknown.name = asked->topics[0];
@@ -408,6 +569,8 @@ static void on_list_offsets(struct stele_conn *conn, const struct stele_request 
     struct peer *peer = conn->peer;
     struct stele_list_offsets_result results[PEER_PARTITIONS];
     size_t count = request->body.list_offsets.partition_count;
+    if (conn->node != NULL)
+        conn->node->lists++;
     assert_in_range(count, 1, PEER_PARTITIONS);
     for (size_t i = 0; i < count; i++) {
         const struct stele_list_offsets_partition *asked = &request->body.list_offsets.partitions[i];
@@ -420,7 +583,10 @@ static void on_list_offsets(struct stele_conn *conn, const struct stele_request 
             results[i].offset = log->start_offset;
         else
             peer->last_time = asked->timestamp;
-        results[i].err = take_err(peer->list_errs, &peer->list_err_count);
+        results[i].err = check_leader(conn, asked->partition, asked->current_leader_epoch);
+        peer->strays += results[i].err != STELE_OK;
+        if (results[i].err == STELE_OK)
+            results[i].err = take_err(peer->list_errs, &peer->list_err_count);
     }
     struct stele_response response = {.body.list_offsets = {.results = results, .result_count = count}};
     answer(conn, request, &response, NULL);
@@ -449,7 +615,7 @@ static void on_request(struct stele_conn *conn, const struct stele_request *requ
             peer->garbage = 1;
     }
     peer->produce_requests += request->header.api == STELE_API_PRODUCE;
-    if (peer->is_mute)
+    if (peer->is_mute || (conn->node != NULL && conn->node->is_mute))
         return;
     switch ((int)request->header.api) { /* the others are not asked by a client */
     case STELE_API_HELLO:
@@ -491,10 +657,21 @@ static void on_request(struct stele_conn *conn, const struct stele_request *requ
     case STELE_API_NODE_STATUS:
         if (peer->admin == NULL)
             fail_msg("the peer has no script for api %d", (int)request->header.api);
+        peer->last_admin_node = conn->node == NULL ? -1 : conn->node->id;
         peer->admin(peer, request, &response);
         answer(conn, request, &response, NULL);
         break;
     }
+}
+
+static bool holds(struct stele_conn *conn)
+{
+    if (conn->node == NULL || !conn->node->holds_produces)
+        return conn->peer->holds_produces;
+    if (conn->node->produces_let == 0)
+        return true;
+    conn->node->produces_let--;
+    return false;
 }
 
 /* The frames that have come in whole. */
@@ -511,7 +688,7 @@ static bool read_frames(struct stele_conn *conn)
             break;
         stele_arena_init(&arena, &conn->peer->own.mem, STELE_MEM_TOOL, 0);
         assert_ok(stele_request_decode(&arena, conn->in.bytes + 8, header.message_bytes, &request));
-        bool is_held = conn->peer->holds_produces && request.header.api == STELE_API_PRODUCE;
+        bool is_held = request.header.api == STELE_API_PRODUCE && holds(conn);
         if (!is_held)
             on_request(conn, &request, conn->in.bytes + 8 + header.message_bytes);
         stele_arena_deinit(&arena);
@@ -528,7 +705,7 @@ static bool deliver(struct stele_conn *conn)
 {
     uint8_t *at = NULL;
     size_t room = 0;
-    if (conn->out.count == 0 || conn->is_closed)
+    if (conn->out.count == 0 || conn->is_closed || (conn->node != NULL && conn->node->holds_answers))
         return false;
     conn->handler->space(conn->arg, &at, &room);
     if (room == 0 || conn->is_closed)
@@ -561,7 +738,7 @@ static bool step_conn(struct stele_conn *conn)
         conn->handler->sent(conn->arg, 0);
     }
     has_moved = read_frames(conn) || has_moved;
-    if (conn->is_parked && (has_news(peer, &conn->parked) || now_ms(peer) >= conn->parked_until_ms)) {
+    if (conn->is_parked && (has_news(conn, &conn->parked) || now_ms(peer) >= conn->parked_until_ms)) {
         conn->is_parked = false;
         answer_fetch(conn, &conn->parked);
         has_moved = true;
@@ -654,7 +831,7 @@ struct stele_client *peer_client(struct peer *peer, const struct stele_setting *
 {
     struct stele_client *client = NULL;
     struct stele_error error;
-    assert_ok(stele_client__new(&peer->driver, "peer:1", settings, &client, &error));
+    assert_ok(stele_client__new(&peer->driver, peer->node_count > 0 ? "n1:1" : "peer:1", settings, &client, &error));
     return client;
 }
 

@@ -1,5 +1,6 @@
-/* A node in memory that a test scripts: it answers over byte pipes that cut anywhere, on virtual time. Its own memory
- * does not come from the client's, so that failing the n-th allocation hits the client alone. */
+/* A node in memory that a test scripts, or several: it answers over byte pipes that cut anywhere, on virtual time. Its
+ * own memory does not come from the client's, so that failing the n-th allocation hits the client alone. The nodes of a
+ * cluster share one log a partition; what differs is who leads, who is there, and who knows of it. */
 #ifndef STELE_CLIENT_TEST_PEER_H
 #define STELE_CLIENT_TEST_PEER_H
 
@@ -7,7 +8,7 @@
 #include "client/client_internal.h"
 #include "proto/record_batch.h"
 
-enum { PEER_PARTITIONS = 4, PEER_PRODUCERS = 8, PEER_BATCHES = 4096, PEER_SCRIPT = 16 };
+enum { PEER_PARTITIONS = 4, PEER_PRODUCERS = 8, PEER_BATCHES = 4096, PEER_SCRIPT = 16, PEER_NODES = 4 };
 
 struct peer_batch {
     uint8_t *bytes;
@@ -34,6 +35,24 @@ struct peer_log {
     int64_t start_offset, end_offset;
 };
 
+struct peer_leader {
+    int32_t node_id, epoch;
+};
+
+struct peer_node {
+    int32_t id;
+    char host[16];
+    int32_t port;
+    bool is_down;                                      /* refuses connections */
+    bool is_stale;                                     /* learns of no new leader */
+    bool is_mute;                                      /* reads and never answers */
+    bool holds_produces;                               /* reads none until it is false again, */
+    int produces_let;                                  /* but so many */
+    bool holds_answers;                                /* sends none until it is false again */
+    struct peer_leader leaders[PEER_PARTITIONS];       /* as it knows them */
+    int connects, produces, fetches, lists, metadatas; /* requests that it answered */
+};
+
 struct peer {
     struct stele_client_driver driver;
     struct stele_net net;
@@ -46,6 +65,10 @@ struct peer {
     const char *topic;
     const char *address; /* at which it is; elsewhere is nobody */
     struct stele_uuid topic_id;
+    struct peer_node nodes[PEER_NODES];
+    int node_count; /* 0: one node, whatever it is called */
+    struct peer_leader leaders[PEER_PARTITIONS];
+    bool gives_hints; /* of the leader, with errors */
 
     /* the script */
     size_t chunk_max;              /* bytes that arrive at once, 1 to this many */
@@ -85,11 +108,23 @@ struct peer {
     int64_t last_time;    /* that was asked for */
     int32_t last_acks;
     size_t last_setting_count;
+    int32_t last_admin_node;
+    int strays; /* requests to a node that did not lead, or with another epoch */
 };
 
 void peer_init(struct peer *peer);
 /** The log of a partition forgets its producers, or all but the last batch of each. */
 void peer_forget_producers(struct peer *peer, int32_t partition, bool all);
+/** Makes it a cluster of nodes 1 to `count` at "n1:1" and so on; partition p is led by node 1 + p % count. */
+void peer_cluster(struct peer *peer, int count);
+/** The node of that id. */
+struct peer_node *peer_node(struct peer *peer, int32_t id);
+/** The partition gets a new leader epoch with this leader; -1: none. */
+void peer_move(struct peer *peer, int32_t partition, int32_t node_id);
+/** The node is gone, and its connections with it. */
+void peer_down(struct peer *peer, int32_t node_id);
+/** Cuts a log at a batch's base offset, as an unclean election does. */
+void peer_truncate(struct peer *peer, int32_t partition, int64_t offset);
 /** Ends every connection, with the answers that are still on their way. */
 void peer_drop(struct peer *peer);
 void peer_deinit(struct peer *peer);
