@@ -56,6 +56,20 @@ static void step(struct stele_partition *partition, struct stele_follower_event 
     stele_follower_step(&partition->replica.follower, event, out_update);
 }
 
+/* Where what is damaged here begins: the leader must not count on it. */
+static void tell_damage(struct stele_partition *partition)
+{
+    const struct stele_log *log = partition->log;
+    struct stele_follower_update update;
+    struct stele_follower_event event = {.kind = STELE_FOLLOWER_DAMAGE, .damaged_offset = STELE_OFFSET_NONE};
+    for (int i = 0; i < stele_log_damaged_count(log); i++) {
+        int64_t first_offset = stele_max_i64(stele_log_damaged(log, i)->first_offset, stele_log_start_offset(log));
+        event.damaged_offset =
+            event.damaged_offset < 0 ? first_offset : stele_min_i64(event.damaged_offset, first_offset);
+    }
+    step(partition, &event, &update);
+}
+
 /* Cuts. */
 
 static void cut_done(struct stele_op *op)
@@ -70,6 +84,7 @@ static void cut_done(struct stele_op *op)
     } else {
         replica->cut = STELE_CUT_NONE;
         replica->mark_count = 0;
+        tell_damage(partition);
         stele_replica__take_state(partition);
         ask(partition, INT64_MIN);
     }
@@ -261,6 +276,7 @@ void stele_replica__follow(struct stele_partition *partition, const struct stele
     struct stele_follower_update update;
     struct stele_follower_event event = {.kind = STELE_FOLLOWER_FOLLOW, .state = state};
     int32_t epoch = partition->replica.follower.leader_epoch;
+    tell_damage(partition);
     step(partition, &event, &update);
     bool is_newer = partition->replica.follower.leader_epoch != epoch;
     if (is_newer)

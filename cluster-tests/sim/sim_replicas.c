@@ -82,6 +82,7 @@ static void run_seed(uint64_t seed, bool is_verbose, struct totals *sum)
     static struct replica_world world;
     replica_world_init(&world, seed, is_verbose);
     struct stele_prng *prng = sim_stream(&world.world, SIM_STREAM_SETUP);
+    struct sim_disk_rates disk = {.cold = 50000, .short_read = 1000, .short_write = 1000};
     bool is_synced = sim_chance(prng, 1, 2);
     replica_world_set(&world, "log.flush.before.ack", is_synced ? "true" : "false");
     if (sim_chance(prng, 1, 2))
@@ -89,6 +90,7 @@ static void run_seed(uint64_t seed, bool is_verbose, struct totals *sum)
     for (int i = 0; i < REPLICA_NODES; i++) {
         world.nodes[i].server.arg = sum;
         world.nodes[i].server.traced = on_traced;
+        sim_disk_set_rates(world.nodes[i].server.disk, &disk);
     }
     world.client.pause_us = 5000 + (int64_t)stele_prng_below(prng, 100000);
     if (sim_chance(prng, 1, 2))
