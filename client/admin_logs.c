@@ -1,4 +1,5 @@
-/* The admin call on the logs of partitions: which there are by the metadata, then so many a request. */
+/* The admin call on the logs of partitions: which there are by the metadata, then so many a request, to those who lead
+ * them. */
 #include "base/sort.h"
 #include "client/admin_internal.h"
 
@@ -8,7 +9,8 @@ enum { LOGS_A_REQUEST = 64 };
 
 struct wanted {
     struct stele_describe_log_partition partition;
-    const char *topic; /* in the answer's memory */
+    const char *topic;              /* in the answer's memory */
+    struct stele_client_node *node; /* that leads it; NULL: none */
 };
 
 /* A metadata answer on its way to a list of partitions. */
@@ -24,12 +26,15 @@ struct search {
 static void add_topic(struct search *search, const struct stele_metadata_topic *topic, struct wanted *to)
 {
     const char *name = stele_answer_text(search->memory, topic->name);
+    struct stele_client *client = search->client;
     for (size_t i = 0; i < topic->partition_count; i++) {
-        int32_t partition = topic->partitions[i].partition;
+        int32_t partition = topic->partitions[i].partition, leader_id = topic->partitions[i].leader_id;
         if (search->partition_wanted >= 0 && partition != search->partition_wanted)
             continue;
         to[search->count++] =
-            (struct wanted){.partition = {.topic_id = topic->topic_id, .partition = partition}, .topic = name};
+            (struct wanted){.partition = {.topic_id = topic->topic_id, .partition = partition},
+                            .topic = name,
+                            .node = client->is_cluster ? stele_client__node(client, leader_id) : &client->any};
     }
 }
 
@@ -48,6 +53,8 @@ static void take_partitions(struct stele_waited *waited, const struct stele_resp
         (void)stele_client__no_topic(waited->error, search->topic);
     if (err != STELE_OK)
         return;
+    search->memory->is_out_of_memory |=
+        stele_client__take_nodes(search->client, metadata->nodes, metadata->node_count) != STELE_OK;
     search->wanted = stele_mem_array(search->client->env->mem, STELE_MEM_CLIENT, room, sizeof(*search->wanted));
     search->memory->is_out_of_memory |= search->wanted == NULL;
     for (size_t i = 0; i < metadata->topic_count && search->wanted != NULL; i++)
@@ -143,11 +150,12 @@ static void make_log(struct stele_answer_memory *memory, const struct stele_desc
                       struct stele_histogram_description, make_histogram);
 }
 
-/* Where the logs of one request go: a list that all requests share. */
+/* One request: which of all that are wanted it is for. */
 struct part {
     struct stele_answer_memory *memory;
     const struct wanted *wanted;
-    struct stele_log_description **to;
+    struct stele_log_description **to; /* one for each wanted; NULL: not yet */
+    size_t at[LOGS_A_REQUEST];
     size_t count;
 };
 
@@ -159,32 +167,71 @@ static void take_logs(struct stele_waited *waited, const struct stele_response *
     stele_waited_end(waited, is_whole ? STELE_OK : STELE_UNKNOWN_SERVER_ERROR, NULL);
     for (size_t i = 0; i < part->count && is_whole; i++) {
         const struct stele_described_log *from = &described->logs[i];
-        const struct wanted *wanted = &part->wanted[i];
+        const struct wanted *wanted = &part->wanted[part->at[i]];
+        struct stele_log_description **to = &part->to[part->at[i]];
         if (from->partition != wanted->partition.partition ||
             !stele_uuid_equal(&from->topic_id, &wanted->partition.topic_id)) {
             stele_waited_end(waited, STELE_UNKNOWN_SERVER_ERROR, "the node answers for other partitions than asked");
             return;
         }
-        part->to[i] = stele_answer_alloc(part->memory, sizeof(*part->to[i]));
-        if (part->to[i] == NULL)
+        *to = stele_answer_alloc(part->memory, sizeof(**to));
+        if (*to == NULL)
             return;
-        make_log(part->memory, from, part->to[i]);
-        part->to[i]->topic = wanted->topic;
+        make_log(part->memory, from, *to);
+        (*to)->topic = wanted->topic;
+    }
+}
+
+/* Of what the leader, or that there is none, does not tell. */
+static void make_unknown(struct part *part, enum stele_err err)
+{
+    for (size_t i = 0; i < part->count; i++) {
+        const struct wanted *wanted = &part->wanted[part->at[i]];
+        struct stele_described_log none = {.err = err,
+                                           .topic_id = wanted->partition.topic_id,
+                                           .partition = wanted->partition.partition,
+                                           .directory = "",
+                                           .leader_epoch = -1};
+        struct stele_log_description *to = stele_answer_alloc(part->memory, sizeof(*to));
+        if (to == NULL)
+            return;
+        make_log(part->memory, &none, to);
+        to->topic = wanted->topic;
+        part->to[part->at[i]] = to;
     }
 }
 
 static enum stele_err ask(struct stele_client *client, struct part *part, unsigned with, struct stele_error *error)
 {
     struct stele_describe_log_partition partitions[LOGS_A_REQUEST];
-    struct stele_waited waited = {.take = take_logs, .error = error, .arg = part};
+    struct stele_waited waited = {
+        .node = part->wanted[part->at[0]].node, .take = take_logs, .error = error, .arg = part};
     for (size_t i = 0; i < part->count; i++)
-        partitions[i] = part->wanted[i].partition;
+        partitions[i] = part->wanted[part->at[i]].partition;
     struct stele_request request = {.header.api = STELE_API_DESCRIBE_LOG,
                                     .body.describe_log = {.partitions = partitions,
                                                           .partition_count = part->count,
                                                           .with_segments = (with & STELE_LOG_WITH_SEGMENTS) != 0,
                                                           .with_stats = (with & STELE_LOG_WITH_STATS) != 0}};
-    return stele_client__wait_for(client, &waited, &request);
+    if (!client->is_cluster)
+        return stele_client__wait_for(client, &waited, &request);
+    int64_t until = stele_client__now_ms(client) + stele_client__timeout_ms(client);
+    enum stele_err err =
+        waited.node == NULL ? STELE_LEADER_NOT_AVAILABLE : stele_client__wait_once(client, &waited, &request, until);
+    if (err == STELE_OK || err == STELE_NO_MEMORY || !stele_client__may_retry(err))
+        return err;
+    make_unknown(part, err); /* the others are of interest all the same */
+    return STELE_OK;
+}
+
+/* The next request: so many that the same node leads, from `at` on. */
+static void fill_part(struct part *part, size_t at, size_t count)
+{
+    const struct stele_client_node *node = part->wanted[at].node;
+    for (part->count = 0; at < count && part->count < LOGS_A_REQUEST; at++) {
+        if (part->to[at] == NULL && part->wanted[at].node == node)
+            part->at[part->count++] = at;
+    }
 }
 
 /* In the order of names and numbers. */
@@ -224,12 +271,14 @@ static enum stele_err ask_all(struct search *search, unsigned with, struct stele
         list = stele_answer_list(search->memory, search->count);
         err = list == NULL ? STELE_NO_MEMORY : STELE_OK;
     }
-    for (size_t at = 0; err == STELE_OK && at < search->count; at += LOGS_A_REQUEST) {
-        struct part part = {.memory = search->memory,
-                            .wanted = search->wanted + at,
-                            .to = list + at,
-                            .count = stele_min_size(search->count - at, LOGS_A_REQUEST)};
+    for (size_t at = 0; err == STELE_OK && at < search->count; at++) {
+        struct part part = {.memory = search->memory, .wanted = search->wanted, .to = list};
+        if (list[at] != NULL)
+            continue;
+        fill_part(&part, at, search->count);
         err = ask(search->client, &part, with, error);
+        if (err == STELE_OK && search->memory->is_out_of_memory)
+            err = STELE_NO_MEMORY;
     }
     logs->log_count = search->count;
     logs->logs = (const struct stele_log_description *const *)list;

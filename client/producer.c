@@ -162,8 +162,7 @@ static void cut_off(struct stele_client_part *part, const struct stele_client_no
         if (queue->node != node)
             continue;
         queue->has_footing = false;
-        if (queue->sealed_count > 0)
-            stele_refresh__note(&producer->refresh, STELE_CLOSED);
+        stele_refresh__note(&producer->refresh, STELE_CLOSED); /* with acks=0 nothing else tells of a new leader */
     }
 }
 

@@ -628,6 +628,57 @@ static void test_admin_at_the_leaders(void **state)
     stele_client_free(client);
 }
 
+static void describe_logs(struct peer *peer, const struct stele_request *request, struct stele_response *response)
+{
+    static struct stele_described_log logs[PEER_PARTITIONS];
+    const struct stele_describe_log_request *asked = &request->body.describe_log;
+    assert_in_range(asked->partition_count, 1, PEER_PARTITIONS);
+    for (size_t i = 0; i < asked->partition_count; i++) {
+        int32_t partition = asked->partitions[i].partition;
+        logs[i] = (struct stele_described_log){.topic_id = asked->partitions[i].topic_id,
+                                               .partition = partition,
+                                               .message = "",
+                                               .directory = "d",
+                                               .log_end_offset = peer->logs[partition].end_offset};
+        peer->strays += peer->last_admin_node != peer->leaders[partition].node_id;
+    }
+    response->body.describe_log =
+        (struct stele_describe_log_response){.logs = logs, .log_count = asked->partition_count};
+}
+
+/* Logs are described by those who lead them, in the order of their numbers; what nobody leads is there with the reason.
+ */
+static void test_logs_of_the_leaders(void **state)
+{
+    struct producer_world *world = *state;
+    struct peer *peer = &world->peer;
+    struct stele_client *client = peer_client(peer, quick);
+    struct stele_log_descriptions *logs = NULL;
+    peer->admin = describe_logs;
+    peer->partition_count = 4;
+    for (int32_t p = 0; p < 4; p++)
+        append(peer, p, 1 + p);
+    assert_int_equal(stele_topic_logs(client, "t", -1, 0, &logs).code, 0);
+    assert_int_equal(logs->log_count, 4);
+    for (int32_t p = 0; p < 4; p++) {
+        assert_int_equal(logs->logs[p]->partition, p);
+        assert_int_equal(logs->logs[p]->code, 0);
+        assert_int_equal(logs->logs[p]->log_end_offset, 1 + p);
+    }
+    stele_log_descriptions_free(logs);
+    assert_int_equal(peer->strays, 0);
+    peer_move(peer, 1, -1);
+    peer_down(peer, 3);
+    assert_int_equal(stele_topic_logs(client, "t", -1, 0, &logs).code, 0);
+    assert_int_equal(logs->logs[0]->code, 0);
+    assert_int_equal(logs->logs[1]->code, STELE_LEADER_NOT_AVAILABLE);
+    assert_int_equal(logs->logs[2]->code, STELE_UNREACHABLE);
+    assert_int_equal(logs->logs[3]->code, 0);
+    assert_string_equal(logs->logs[2]->topic, "t");
+    stele_log_descriptions_free(logs);
+    stele_client_free(client);
+}
+
 /* Leaders that move all the time, nodes that go and come, connections that end, hints that come or not: all is written
  * once, in order, and read once. */
 static void test_moves_at_random(void **state)
@@ -737,6 +788,7 @@ int main(void)
         CASE(test_divergence_without_reset),
         CASE(test_reset_at_the_leader),
         CASE(test_admin_at_the_leaders),
+        CASE(test_logs_of_the_leaders),
         CASE(test_moves_at_random),
         CASE(test_no_memory),
     };
