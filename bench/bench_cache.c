@@ -1,6 +1,9 @@
 /* The page cache of files, for scripts that measure reads from the disk:
  *   bench_cache drop FILE...      writes back and drops what is cached of the files
- *   bench_cache resident FILE...  prints how many bytes of them are cached, and how many there are */
+ *   bench_cache resident FILE...  prints how many bytes of them are cached, and how many there are
+ *   bench_cache read MBS FILE...  drops them and reads them, again and again at MBS megabytes a second, until it is
+ * ended
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -10,7 +13,10 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
+
+enum { READ_BYTES = 1000000 };
 
 struct sum {
     int64_t cached, all;
@@ -51,12 +57,46 @@ static void count(int fd, const char *path, struct sum *sum)
     (void)munmap(map, bytes);
 }
 
+static double now_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static void read_paced(int fd, char *bytes, double mb_a_second, double *inout_due_s)
+{
+    for (int64_t pos = 0; pread(fd, bytes, READ_BYTES, pos) > 0; pos += READ_BYTES) {
+        *inout_due_s += READ_BYTES / 1e6 / mb_a_second;
+        double wait_s = *inout_due_s - now_s();
+        struct timespec wait = {.tv_sec = (time_t)wait_s, .tv_nsec = (long)((wait_s - (double)(time_t)wait_s) * 1e9)};
+        if (wait_s > 0)
+            (void)nanosleep(&wait, NULL);
+    }
+}
+
+static void read_again_and_again(double mb_a_second, int count, char **paths)
+{
+    char *bytes = malloc(READ_BYTES);
+    double due_s = now_s();
+    require(bytes != NULL, "memory");
+    for (int i = 0;; i = (i + 1) % count) {
+        int fd = open(paths[i], O_RDONLY | O_CLOEXEC);
+        require(fd >= 0, paths[i]);
+        drop(fd, paths[i]);
+        read_paced(fd, bytes, mb_a_second, &due_s);
+        close(fd);
+    }
+}
+
 int main(int argc, char **argv)
 {
     bool drops = argc > 1 && strcmp(argv[1], "drop") == 0;
     struct sum sum = {0};
+    if (argc > 3 && strcmp(argv[1], "read") == 0 && strtod(argv[2], NULL) > 0)
+        read_again_and_again(strtod(argv[2], NULL), argc - 3, argv + 3);
     if (argc < 3 || (!drops && strcmp(argv[1], "resident") != 0)) {
-        fprintf(stderr, "usage: %s drop|resident FILE...\n", argv[0]);
+        fprintf(stderr, "usage: %s drop|resident FILE... | read MBS FILE...\n", argv[0]);
         return 2;
     }
     for (int i = 2; i < argc; i++) {

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # What producers and tailing consumers notice of one that reads the same partition from its beginning, from the disk. Prints a table of
-# medians; docs/bench.md says what a row means. Takes about two minutes.
+# medians; docs/bench.md says what a row means. Takes about three minutes.
 #
 #   cold-reads.sh [--rounds N] [--mb N] [--seconds N] [--dir DIR]
 #
-#   --rounds N    turns of the three cases (3)
+#   --rounds N    turns of the four cases (3)
 #   --mb N        old records in the partition (3000)
 #   --seconds N   of one case (8)
 #   --dir DIR     where the data lies, on the file system to be measured (default: here)
@@ -39,10 +39,10 @@ read_back() {  # again and again from the beginning, until it is ended
     done
 }
 
-measure() {  # none|hot|cold
+measure() {  # none|hot|disk|cold
     local cpu cached
     : >"$work/back"
-    if [ "$1" = cold ]; then
+    if [ "$1" = cold ] || [ "$1" = disk ]; then
         "$bin/bench_cache" drop $(old_files)
         cached=$(cached_mb)
         [ "$cached" -le $((mb / 100)) ] || die "$cached MB are still in the page cache"
@@ -51,14 +51,16 @@ measure() {  # none|hot|cold
     fi
     sync -f "$work"
     cpu=$(node_cpu)
-    if [ "$1" != none ]; then
-        read_back & helper_pids+=($!)
-    fi
+    case $1 in
+        disk) "$bin/bench_cache" read $((back_rate * 1024 / 1000000)) $(old_files) & helper_pids+=($!) ;;
+        hot | cold) read_back & helper_pids+=($!) ;;
+    esac
     # Both at once: the first is told of by the acknowledgements, the second by a consumer at the end of the partition.
     "$bin/stele" bench produce bench --seconds "$seconds" --rate "$rate" --linger 0 -o json >"$work/produce" &
     local producer=$!
     "$bin/stele" bench end-to-end bench --seconds "$seconds" --rate "$rate" --linger 0 -o json >"$work/tail"
     wait "$producer"
+    [ "$1" = none ] || kill -0 "${helper_pids[@]}" || die "what was to read ended early"
     note "$1.cpu" "$(calc "($(node_cpu) - $cpu) / $seconds * 100")"
     if [ "$1" = cold ]; then
         note cold.read "$(calc "$(cached_mb) - $cached" %.0f)"
@@ -75,7 +77,7 @@ node_start
 "$bin/stele" bench produce bench --records $((mb * 1000000 / 1024)) --batch 65536 -o json >/dev/null
 for ((round = 0; round < rounds; round++)); do
     # Who comes first changes, so that what one leaves to the next does too.
-    case $((round % 3)) in 0) order='none hot cold' ;; 1) order='hot cold none' ;; *) order='cold none hot' ;; esac
+    case $((round % 3)) in 0) order='none hot disk cold' ;; 1) order='cold disk none hot' ;; *) order='hot cold none disk' ;; esac
     for case in $order; do measure "$case"; done
 done
 node_stop
@@ -87,4 +89,5 @@ row() { printf '%-52s %9s ms %9s ms %9s ms %9s ms %8s %%\n' "$2" "$(cell "$1.pro
     "$(cell "$1.tail.p50" %.2f 0.001)" "$(cell "$1.tail.p99" %.2f 0.001)" "$(cell "$1.cpu" %.0f)"; }
 row none "without another consumer"
 row hot "with one that reads from the page cache"
+row disk "with another program that reads from the disk"
 row cold "with one that reads from the disk ($(cell cold.read %.0f) MB in a turn)"
