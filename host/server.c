@@ -155,6 +155,33 @@ static void name_served(const struct server *server, char *out_text, size_t byte
     }
 }
 
+/* False when it cannot be: the server ends then. */
+static bool listen_all(struct server *server)
+{
+    if (server->is_serving)
+        return true;
+    for (int i = 0; i < server->listeners.count; i++) {
+        if (stele_tcp_listen(server->fds[i]) == STELE_OK)
+            continue;
+        say(server, STELE_LEVEL_ERROR, "a socket cannot be listened on");
+        server->exit_code = STELE_EXIT_FAILED;
+        stele_loop_stop(server->shards[STELE_SHARD_CONTROL].loop);
+        return false;
+    }
+    for (int i = STELE_SHARD_DATA; i < server->shard_count; i++) {
+        struct shard_thread *shard = &server->shards[i];
+        shard->serve_task.run = serve_run;
+        stele_loop_env(shard->loop)->ops->post(stele_loop_env(shard->loop), &shard->serve_task);
+    }
+    server->is_serving = true;
+    return true;
+}
+
+static void node_open(void *arg)
+{
+    (void)listen_all(arg);
+}
+
 static void node_ready(void *arg, enum stele_err err, const struct stele_error *error)
 {
     struct server *server = arg;
@@ -167,20 +194,8 @@ static void node_ready(void *arg, enum stele_err err, const struct stele_error *
         stele_loop_stop(server->shards[STELE_SHARD_CONTROL].loop);
         return;
     }
-    for (int i = 0; i < server->listeners.count; i++) {
-        if (stele_tcp_listen(server->fds[i]) == STELE_OK)
-            continue;
-        say(server, STELE_LEVEL_ERROR, "a socket cannot be listened on");
-        server->exit_code = STELE_EXIT_FAILED;
-        stele_loop_stop(server->shards[STELE_SHARD_CONTROL].loop);
+    if (!listen_all(server))
         return;
-    }
-    for (int i = STELE_SHARD_DATA; i < server->shard_count; i++) {
-        struct shard_thread *shard = &server->shards[i];
-        shard->serve_task.run = serve_run;
-        stele_loop_env(shard->loop)->ops->post(stele_loop_env(shard->loop), &shard->serve_task);
-    }
-    server->is_serving = true;
     char text[STELE_LISTENERS_MAX * (STELE_ADDRESS_BYTES + STELE_LISTENER_NAME_BYTES + 4)];
     name_served(server, text, sizeof(text));
     stele_trace(env, STELE_TRACE_NODE_STARTED, text, NULL, stele_settings_int(server->options->settings, "node.id"), 0,
@@ -274,6 +289,7 @@ static bool make_node(struct server *server)
                                          .nets = server->nets,
                                          .shard_count = server->shard_count,
                                          .settings = server->options->settings,
+                                         .open = node_open,
                                          .ready = node_ready,
                                          .stopped = node_stopped,
                                          .fatal = node_fatal,

@@ -38,7 +38,37 @@ static void log_changed(struct stele_metadata_log *mlog)
 
 static void log_idle(struct stele_metadata_log *mlog)
 {
-    stele_controller_check_stopped(STELE_CONTAINER_OF(mlog, struct stele_controller, mlog));
+    struct stele_controller *control = STELE_CONTAINER_OF(mlog, struct stele_controller, mlog);
+    stele_controller_metadata_changed(control); /* what is in the image is synced, perhaps */
+    stele_controller_check_stopped(control);
+}
+
+static void log_stirred(struct stele_metadata_log *mlog)
+{
+    struct stele_controller *control = STELE_CONTAINER_OF(mlog, struct stele_controller, mlog);
+    stele_quorum_calls_wake(control);
+    stele_controller_metadata_changed(control);
+}
+
+static void log_send(struct stele_metadata_log *mlog, const struct stele_quorum_request *request)
+{
+    stele_peers_send(&STELE_CONTAINER_OF(mlog, struct stele_controller, mlog)->peers, request);
+}
+
+static const char *log_address_of(struct stele_metadata_log *mlog, int32_t node_id)
+{
+    const struct stele_peer_list *list = &STELE_CONTAINER_OF(mlog, struct stele_controller, mlog)->formation.file.peers;
+    return node_id >= 1 && node_id <= list->count ? list->addresses[node_id - 1] : NULL;
+}
+
+static void formed(struct stele_formation *formation)
+{
+    stele_controller_formed(STELE_CONTAINER_OF(formation, struct stele_controller, formation));
+}
+
+static void formation_failed(struct stele_formation *formation, enum stele_err err)
+{
+    stele_controller_formation_failed(STELE_CONTAINER_OF(formation, struct stele_controller, formation), err);
 }
 
 void stele_controller_init(struct stele_controller *control, struct stele_node *node)
@@ -48,12 +78,20 @@ void stele_controller_init(struct stele_controller *control, struct stele_node *
     stele_list_init(&control->removals);
     stele_list_init(&control->waits);
     stele_list_init(&control->producer_ids.asking);
+    stele_list_init(&control->parked);
+    control->formation.control = control;
+    control->formation.formed = formed;
+    control->formation.failed = formation_failed;
+    stele_controller_init_stop(control);
     stele_metadata_log_init(&control->mlog, control->shard);
     control->mlog.failed = log_failed;
     control->mlog.changed = log_changed;
     stele_metadata_tail_init(&control->begin.tail, control->shard->env->mem);
     stele_controller_init_settings(control);
     control->mlog.idle = log_idle;
+    control->mlog.stirred = log_stirred;
+    control->mlog.send = log_send;
+    control->mlog.address_of = log_address_of;
     control->mlog.snapshot_bytes_max =
         stele_settings_int(node->settings, "metadata.log.max.record.bytes.between.snapshots");
 }
@@ -73,6 +111,9 @@ void stele_controller_deinit(struct stele_controller *control)
     stele_controller_places_free(control, control->places, control->place_count);
     stele_removals_free(control);
     stele_controller_round_free(control);
+    stele_formation_end(&control->formation);
+    stele_metadata_log_halt(&control->mlog);
+    stele_peers_end(&control->peers);
     stele_log_free(control->opened);
     stele_metadata_tail_deinit(&control->begin.tail);
     stele_metadata_log_deinit(&control->mlog);

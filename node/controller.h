@@ -8,7 +8,9 @@
 #define STELE_NODE_CONTROLLER_H
 
 #include "base/timing_wheel.h"
+#include "node/formation.h"
 #include "node/metadata_log.h"
+#include "node/peers.h"
 #include "storage/log_dirs.h"
 
 struct stele_node;
@@ -53,6 +55,12 @@ struct stele_controller {
     bool wants_stop; /* stop came while starting */
     struct stele_log_dirs *dirs;
     struct stele_metadata_log mlog;
+    struct stele_formation formation;
+    struct stele_peers peers;
+    struct stele_list parked;             /* fetches of the metadata log that wait (handle_quorum.c) */
+    int64_t setting_records;              /* of the image, when settings were taken last */
+    struct stele_quorum_input stop_input; /* that this node stops, under way */
+    struct stele_timer stop_timer;        /* gives up waiting for what others answer to it */
 
     /* starting, and the directory jobs of it */
     struct stele_job job;
@@ -62,6 +70,9 @@ struct stele_controller {
     struct stele_metadata_begin begin;
     struct stele_recovery_report report;
     bool is_formatted; /* the image was complete once */
+    bool is_joining;   /* it waits for other nodes, and no job of the start is under way */
+    bool has_told_stop, has_waited;
+    int32_t traced_epoch;
     struct stele_place *places;
     int place_count;
     int opening_count;
@@ -119,8 +130,11 @@ STELE_MUST_CHECK enum stele_err stele_controller_topic_config(struct stele_contr
 /** Takes over what the image says of settings: for the node, and for the partitions that are there. Without memory it
  * is done again a little later. */
 void stele_controller_take_settings(struct stele_controller *control);
+/** The same, when the image has other settings than those that were taken. */
+void stele_controller_take_new_settings(struct stele_controller *control);
 /** The same for one partition. */
 void stele_controller_send_config(struct stele_controller *control, struct stele_partition *partition);
+void stele_controller_init_stop(struct stele_controller *control);
 void stele_controller_init_settings(struct stele_controller *control);
 /** Runs a job on the lane of the directories. */
 void stele_controller_job(struct stele_controller *control, struct stele_job *job);
@@ -136,6 +150,11 @@ void stele_controller_await_checkpoint(struct stele_controller *control, struct 
 void stele_controller_look_for_failed(struct stele_controller *control, enum stele_err err, const char *what);
 /** The metadata log has more in its image, or another leader. */
 void stele_controller_metadata_changed(struct stele_controller *control);
+/** Looks at the fetches that wait. */
+void stele_quorum_calls_wake(struct stele_controller *control);
+/** The cluster is formed, or this node came to it: takes part in the quorum. */
+void stele_controller_formed(struct stele_controller *control);
+void stele_controller_formation_failed(struct stele_controller *control, enum stele_err err);
 /** It cannot go on. */
 void stele_controller_metadata_failed(struct stele_controller *control, enum stele_err err);
 /** The process must end. */

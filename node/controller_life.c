@@ -38,7 +38,10 @@ static void serve(struct stele_controller *control)
     control->places = NULL;
     control->place_count = 0;
     control->state = STELE_CONTROLLER_SERVING;
+    node->has_cluster_id = true;
+    node->is_ready = true;
     stele_controller_begin_rounds(control);
+    stele_controller_take_new_settings(control); /* of records that came meanwhile */
     node->options.ready(node->options.arg, STELE_OK, NULL);
     if (control->wants_stop)
         stele_controller_stop(control);
@@ -160,12 +163,93 @@ static void join_quorum(struct stele_controller *control)
     stele_metadata_log_run(&control->mlog, &control->begin, &start);
 }
 
+/* Of a cluster. */
+
+static void take_part(struct stele_controller *control)
+{
+    struct stele_formation_file *file = &control->formation.file;
+    struct stele_meta_properties properties;
+    struct stele_quorum_start start = {.settings = stele_quorum_settings_default(),
+                                       .self = {.node_id = file->node_id, .directory_id = file->directory_id},
+                                       .cluster_id = file->cluster_id};
+    for (int i = 0; i < file->peers.count; i++)
+        start.peers.ids[start.peers.count++] = i + 1;
+    if (!stele_log_dirs_identity(control->dirs, &properties))
+        stele_log_dirs_set_id(control->dirs, 0, &file->directory_id);
+    if (control->begin.history_count == 0) /* it was not formed when the log was read: the log is empty */
+        control->begin.history[control->begin.history_count++] =
+            (struct stele_voters_at){.offset = -1, .voters = file->voters};
+    control->mlog.new_cluster_id = control->node->cluster_id;
+    stele_metadata_log_run(&control->mlog, &control->begin, &start);
+}
+
+void stele_controller_formed(struct stele_controller *control)
+{
+    struct stele_node *node = control->node;
+    const struct stele_formation_file *file = &control->formation.file;
+    stele_uuid_text(&file->cluster_id, node->cluster_id);
+    node->has_cluster_id = true;
+    stele_peers_set_identity(&control->peers, node->cluster_id, &file->directory_id);
+    take_part(control);
+}
+
+void stele_controller_formation_failed(struct stele_controller *control, enum stele_err err)
+{
+    (void)stele_error_set(&control->error, err, STELE_FORMATION_FILE " cannot be written: %s", stele_err_text(err));
+    start_failed(control, err);
+}
+
+/* A directory of a node that was alone does not begin another cluster. */
+static bool may_form(struct stele_controller *control)
+{
+    struct stele_meta_properties properties;
+    const struct stele_formation_file *file = &control->formation.file;
+    bool has_identity = stele_log_dirs_identity(control->dirs, &properties);
+    bool is_used = has_identity || control->begin.has_election || stele_log_end_offset(control->mlog.log) > 0;
+    if (file->stage == STELE_FORM_FORMED || !is_used)
+        return true;
+    start_failed(control, stele_error_set(&control->error, STELE_FOREIGN,
+                                          "%s holds a node that was started without --peers: start it so, or give an "
+                                          "empty directory with --data",
+                                          stele_log_dirs_path(control->dirs, 0)));
+    return false;
+}
+
+static void join_cluster(struct stele_controller *control)
+{
+    struct stele_node *node = control->node;
+    if (!may_form(control))
+        return;
+    stele_peers_init(&control->peers, control->shard, &control->mlog, &control->formation.file.peers);
+    if (node->options.open != NULL)
+        node->options.open(node->options.arg);
+    control->is_joining = true;
+    stele_formation_begin(&control->formation);
+    if (control->wants_stop)
+        stele_controller_stop(control);
+}
+
+static void trace_leader(struct stele_controller *control)
+{
+    const struct stele_election_state *election = &control->mlog.quorum.election;
+    if (!control->mlog.is_running || control->peers.shard == NULL || election->leader_id == STELE_NO_NODE ||
+        control->traced_epoch == election->epoch)
+        return;
+    control->traced_epoch = election->epoch;
+    stele_trace(control->shard->env, STELE_TRACE_QUORUM_LEADER, STELE_METADATA_TOPIC_NAME, NULL, election->leader_id,
+                election->epoch, 0);
+}
+
 void stele_controller_metadata_changed(struct stele_controller *control)
 {
-    if (control->state != STELE_CONTROLLER_STARTING || control->is_formatted ||
-        !stele_metadata_log_is_active(&control->mlog))
+    trace_leader(control);
+    if (control->state == STELE_CONTROLLER_SERVING)
+        stele_controller_take_new_settings(control);
+    if (control->state != STELE_CONTROLLER_STARTING || control->is_formatted || control->wants_stop ||
+        !stele_metadata_log_is_current(&control->mlog))
         return;
     control->is_formatted = true;
+    control->is_joining = false;
     formatted(control);
 }
 
@@ -190,7 +274,10 @@ static void open_done(struct stele_job *job)
     }
     stele_metadata_log_attach(&control->mlog, control->opened, &control->begin);
     control->opened = NULL;
-    join_quorum(control);
+    if (stele_formation_is_wanted(&control->formation))
+        join_cluster(control);
+    else
+        join_quorum(control);
 }
 
 /* Step 1 */
@@ -219,6 +306,11 @@ static enum stele_err open_metadata(struct stele_controller *control)
     stele_metadata_log_config(&open.config);
     if (err == STELE_OK && !is_named) /* before a recovery point says so */
         err = stele_partition_metadata_write(control->shard->env->vfs, path, &topic_id, true);
+    if (err == STELE_OK)
+        err = stele_formation_load(&control->formation, control->shard->env, path, &control->error);
+    if (err == STELE_OK && control->formation.file.stage == STELE_FORM_FORMED)
+        control->begin.history[control->begin.history_count++] =
+            (struct stele_voters_at){.offset = -1, .voters = control->formation.file.voters};
     if (err == STELE_OK)
         err = stele_log_open(&open, &control->opened, &control->report, &control->error);
     if (err == STELE_OK)
@@ -290,6 +382,49 @@ static void last_checkpoint_done(struct stele_controller *control, enum stele_er
     stopped(&control->job);
 }
 
+/* A leader says that it goes, so that another is there at once; for a while it waits to be heard. */
+
+enum { STOP_WAIT_MS = 500 };
+
+static void stop_waited(struct stele_timer *timer)
+{
+    struct stele_controller *control = STELE_CONTAINER_OF(timer, struct stele_controller, stop_timer);
+    control->has_waited = true;
+    stele_controller_check_stopped(control);
+}
+
+void stele_controller_init_stop(struct stele_controller *control)
+{
+    stele_timer_init(&control->stop_timer, stop_waited);
+    stele_list_init(&control->stop_input.link);
+}
+
+static void stop_taken(struct stele_quorum_input *input, const struct stele_quorum_answer *answer)
+{
+    struct stele_controller *control = STELE_CONTAINER_OF(input, struct stele_controller, stop_input);
+    (void)answer;
+    control->has_told_stop = true;
+    stele_controller_check_stopped(control);
+}
+
+static void resign(struct stele_controller *control)
+{
+    control->has_told_stop = true;
+    if (control->peers.shard == NULL || !control->mlog.is_running)
+        return;
+    control->has_told_stop = false;
+    control->stop_input = (struct stele_quorum_input){.event = {.kind = STELE_QUORUM_STOP}, .done = stop_taken};
+    stele_shard_arm(control->shard, &control->stop_timer, stele_env_mono_ms(control->shard->env) + STOP_WAIT_MS);
+    stele_metadata_log_feed(&control->mlog, &control->stop_input);
+}
+
+static bool has_resigned(const struct stele_controller *control)
+{
+    return control->has_told_stop &&
+           (control->has_waited || control->peers.shard == NULL || control->mlog.quorum.role != STELE_QUORUM_RESIGNED ||
+            control->mlog.quorum.end_retry_ms == INT64_MAX);
+}
+
 static void shard_stopped(struct stele_shard *shard)
 {
     struct stele_controller *control = &shard->node->control;
@@ -301,12 +436,18 @@ void stele_controller_check_stopped(struct stele_controller *control)
 {
     if (control->state != STELE_CONTROLLER_STOPPING || control->stopping_shards > 0 || control->round != NULL ||
         control->is_measuring || control->deleting_count > 0 || !stele_metadata_log_is_idle(&control->mlog) ||
-        control->is_closing)
+        control->formation.is_writing || control->is_closing || !has_resigned(control))
         return;
     control->is_closing = true;
+    stele_timer_cancel(control->shard->wheel, &control->stop_timer);
     stele_metadata_log_halt(&control->mlog);
+    stele_peers_end(&control->peers);
     if (stele_log_close(control->mlog.log) != STELE_OK)
         control->node->dirs[0].has_failed_log = true;
+    if (!control->is_formatted) { /* nothing of it is used yet */
+        stopped(&control->job);
+        return;
+    }
     bool has_begun = stele_controller_checkpoint(control, last_checkpoint_done);
     STELE_ASSERT(has_begun);
 }
@@ -314,12 +455,13 @@ void stele_controller_check_stopped(struct stele_controller *control)
 void stele_controller_stop(struct stele_controller *control)
 {
     struct stele_node *node = control->node;
-    if (control->state == STELE_CONTROLLER_STARTING) {
+    if (control->state == STELE_CONTROLLER_STARTING)
         control->wants_stop = true;
+    /* A start that waits for other nodes may be given up at any time, another at its end. */
+    if (control->state != STELE_CONTROLLER_SERVING && !control->is_joining)
         return;
-    }
-    if (control->state != STELE_CONTROLLER_SERVING)
-        return;
+    control->is_joining = false;
+    stele_formation_end(&control->formation);
     stele_trace(control->shard->env, STELE_TRACE_NODE_STOPPING, NULL, "it was asked to", node->node_id, 0, 0);
     control->state = STELE_CONTROLLER_STOPPING;
     stele_timer_cancel(control->shard->wheel, &control->checkpoint_timer);
@@ -329,4 +471,5 @@ void stele_controller_stop(struct stele_controller *control)
     control->stopping_shards = node->shard_count - 1;
     for (int i = STELE_SHARD_DATA; i < node->shard_count; i++)
         stele_shard_stop(&node->shards[i], shard_stopped);
+    resign(control);
 }

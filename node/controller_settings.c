@@ -99,6 +99,7 @@ void stele_controller_take_settings(struct stele_controller *control)
     struct stele_node *node = control->node;
     struct stele_settings *settings = NULL;
     enum stele_err err = make_settings(control, &settings);
+    control->setting_records = control->mlog.image.setting_records;
     if (err == STELE_OK) {
         if (node->settings != node->options.settings)
             stele_settings_free(node->settings);
@@ -112,6 +113,12 @@ void stele_controller_take_settings(struct stele_controller *control)
     }
     if (err != STELE_OK)
         stele_shard_arm(control->shard, &control->settings_timer, stele_env_mono_ms(control->shard->env) + RETRY_MS);
+}
+
+void stele_controller_take_new_settings(struct stele_controller *control)
+{
+    if (control->setting_records != control->mlog.image.setting_records)
+        stele_controller_take_settings(control);
 }
 
 static void again(struct stele_timer *timer)

@@ -50,6 +50,14 @@ static enum stele_operation operation_of(enum stele_api api)
     return STELE_OPERATION_DESCRIBE;
 }
 
+/* Before the node knows what its cluster knows. */
+static bool may_come_early(enum stele_api api)
+{
+    return api == STELE_API_HELLO || api == STELE_API_FETCH_SNAPSHOT || api == STELE_API_FORM ||
+           api == STELE_API_VOTE || api == STELE_API_BEGIN_QUORUM_EPOCH || api == STELE_API_END_QUORUM_EPOCH ||
+           api == STELE_API_DESCRIBE_QUORUM || api == STELE_API_FETCH;
+}
+
 void stele_dispatch(struct stele_server_call *call)
 {
     size_t message_bytes = (size_t)(call->records - call->frame->bytes);
@@ -74,6 +82,10 @@ void stele_dispatch(struct stele_server_call *call)
     }
     if (!stele_authorize(NULL, operation_of(api), NULL)) {
         stele_server_call_fail(call, "it is not allowed");
+        return;
+    }
+    if (!call->shard->node->is_ready && !may_come_early(api)) {
+        stele_server_call_fail(call, "the node is not ready to serve yet");
         return;
     }
     switch (api) {
@@ -105,19 +117,29 @@ void stele_handle_hello(struct stele_server_call *call)
             ranges[count++] = all[i];
     }
     const struct stele_node *node = call->shard->node;
+    const char *cluster_id = node->has_cluster_id ? node->cluster_id : "";
     const struct stele_hello_request *request = &call->request.body.hello;
     struct stele_hello_response *response = &call->response.body.hello;
     *response = (struct stele_hello_response){.message = "",
-                                              .cluster_id = node->cluster_id,
+                                              .cluster_id = cluster_id,
                                               .node_id = node->node_id,
                                               .software_name = "steled",
                                               .software_version = STELE_VERSION,
                                               .apis = ranges,
                                               .api_count = count};
-    if (request->cluster_id[0] != 0 && strcmp(request->cluster_id, node->cluster_id) != 0) {
+    bool is_of_node = request->role == STELE_ROLE_NODE && call->session->listener->is_peer;
+    bool is_other = request->cluster_id[0] != 0 && cluster_id[0] != 0 && strcmp(request->cluster_id, cluster_id) != 0;
+    if (is_other) {
         response->err = STELE_INVALID_REQUEST;
         response->message = "this node belongs to another cluster: check the addresses";
         call->close_why = "it looked for another cluster";
+        if (is_of_node)
+            stele_trace(call->shard->env, STELE_TRACE_PEER_REFUSED, request->cluster_id,
+                        "it is of that other cluster: check the addresses", request->node_id, 0, 0);
+    } else if (!node->is_ready && !is_of_node && request->role != STELE_ROLE_ADMIN) {
+        response->err = STELE_BROKER_NOT_AVAILABLE;
+        response->message = "this node waits for the others of its cluster: ask another, or later";
+        call->close_why = "clients are not served yet";
     }
     stele_server_call_done(call);
 }

@@ -4,19 +4,13 @@
 #define EACH(NOT_SERVED)                                                                                               \
     NOT_SERVED(ALTER_PARTITION, alter_partition)                                                                       \
     NOT_SERVED(ALTER_VOTERS, alter_voters)                                                                             \
-    NOT_SERVED(BEGIN_QUORUM_EPOCH, begin_quorum_epoch)                                                                 \
     NOT_SERVED(DESCRIBE_CLUSTER, describe_cluster)                                                                     \
-    NOT_SERVED(DESCRIBE_QUORUM, describe_quorum)                                                                       \
     NOT_SERVED(ELECT_LEADERS, elect_leaders)                                                                           \
-    NOT_SERVED(END_QUORUM_EPOCH, end_quorum_epoch)                                                                     \
-    NOT_SERVED(FETCH_SNAPSHOT, fetch_snapshot)                                                                         \
-    NOT_SERVED(FORM, form)                                                                                             \
     NOT_SERVED(NODE_HEARTBEAT, node_heartbeat)                                                                         \
     NOT_SERVED(REASSIGN, reassign)                                                                                     \
     NOT_SERVED(REGISTER_NODE, register_node)                                                                           \
     NOT_SERVED(UNREGISTER_NODE, unregister_node)                                                                       \
-    NOT_SERVED(UPDATE_LEVEL, update_level)                                                                             \
-    NOT_SERVED(VOTE, vote)
+    NOT_SERVED(UPDATE_LEVEL, update_level)
 
 #define NOT_SERVED(name, stem)                                                                                         \
     void stele_handle_##stem(struct stele_server_call *call)                                                           \

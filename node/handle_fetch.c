@@ -316,6 +316,10 @@ static bool prepare(struct fetch *all)
 
 void stele_handle_fetch(struct stele_server_call *call)
 {
+    if (stele_is_metadata_fetch(call)) {
+        stele_handle_metadata_fetch(call);
+        return;
+    }
     const struct stele_fetch_request *request = &call->request.body.fetch;
     if (request->replica_id >= 0) {
         stele_handle_replica_fetch(call);

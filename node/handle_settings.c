@@ -358,15 +358,19 @@ static void change_done(struct stele_metadata_change *change, enum stele_err err
     struct settings_call *settings = STELE_CONTAINER_OF(change, struct settings_call, change);
     struct stele_controller *control = settings->control;
     if (err != STELE_OK) {
+        const struct stele_quorum *quorum = &control->mlog.quorum;
+        char text[STELE_ERROR_TEXT_BYTES];
+        bool is_other = err == STELE_NOT_CONTROLLER && quorum->role != STELE_QUORUM_LEADER;
+        (void)snprintf(text, sizeof(text), "node %d is the controller, not this one: ask that one",
+                       (int)quorum->election.leader_id);
         answer_alter(settings, err,
-                     err == STELE_NO_SPACE ? "the disk of the metadata log is full: make room, then try again"
-                                           : "the metadata log could not be written");
+                     is_other && quorum->election.leader_id != STELE_NO_NODE ? text : stele_metadata_log_why(err));
         return;
     }
     for (int i = 0; i < change->count; i++)
         stele_trace(control->shard->env, STELE_TRACE_SETTING_CHANGED, settings->subject,
                     change->records[i].u.setting.name, 0, 0, 0);
-    stele_controller_take_settings(control);
+    stele_controller_take_new_settings(control);
     answer_alter(settings, STELE_OK, "");
 }
 

@@ -105,6 +105,7 @@ struct stele_image {
     struct stele_image_node *nodes;
     struct stele_list changes, past;
     int past_count;
+    int64_t setting_records;  /* applied so far: settings are others when it is another */
     int64_t next_producer_id; /* ids below it may have been given */
 
     struct stele_image_member *members;

@@ -157,6 +157,7 @@ enum stele_err stele_image__apply_setting(struct stele_image *image, const struc
     const char *subject = record->u.setting.subject;
     if (scope < 0 || scope > STELE_SUBJECT_TOPIC || record->u.setting.name[0] == 0)
         return STELE_CORRUPT;
+    image->setting_records++;
     enum stele_subject_kind kind = (enum stele_subject_kind)scope;
     enum stele_err err = STELE_OK;
     if (kind == STELE_SUBJECT_NODE && node_of(image, subject) == NULL)

@@ -168,6 +168,7 @@ static void snapshot_done(struct stele_job *job)
                     mlog->snapshot_at.end_offset, 0);
         mlog->trim_to = mlog->snapshot_at.end_offset;
         mlog->wants_trim = true;
+        mlog->before = mlog->snapshot_at;
         mlog->snapshot_at = at;
         mlog->bytes -= mlog->snapshot_bytes;
         stele_metadata_log__next_change(mlog);

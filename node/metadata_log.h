@@ -45,6 +45,8 @@ struct stele_quorum_input {
     struct stele_buf *records;
     const uint8_t *records_at;
     size_t records_bytes;
+    /* Its turn has come: fills in what the log says; NULL: nothing. */
+    void (*prepare)(struct stele_metadata_log *mlog, struct stele_quorum_input *input);
     /* It was carried out; `answer` is NULL when the event was no request. */
     void (*done)(struct stele_quorum_input *input, const struct stele_quorum_answer *answer);
 };
@@ -87,10 +89,17 @@ struct stele_metadata_log {
     struct stele_election_file persist_file;
     enum stele_err persist_err;
     const char *new_cluster_id; /* of the cluster that this node makes when it leads an empty log */
+    struct {
+        int64_t end_offset, high_watermark;
+        int32_t epoch, leader_id;
+        enum stele_quorum_role role;
+        bool has_heard_leader;
+    } told; /* by stirred */
 
     /* snapshots */
     int64_t snapshot_bytes_max;              /* of records since the last one: then it is time for the next */
     struct stele_metadata_point snapshot_at; /* of the newest */
+    struct stele_metadata_point before;      /* the one before it; end_offset 0: not known */
     int64_t bytes;                           /* of records since it */
     int64_t tried_bytes;                     /* when the last try began */
     int64_t snapshot_bytes;                  /* those that are in the one under way */
@@ -108,6 +117,11 @@ struct stele_metadata_log {
     void (*changed)(struct stele_metadata_log *mlog); /* the image has more, or who leads has changed */
     /* A request of the machine to another node; NULL: there is none. */
     void (*send)(struct stele_metadata_log *mlog, const struct stele_quorum_request *request);
+    /* The log's end, the high watermark, the role or who leads is another: fetches that wait are to be looked at. NULL:
+     * nobody fetches. */
+    void (*stirred)(struct stele_metadata_log *mlog);
+    /* Where the voters of a new set serve; the text is the owner's. NULL: not known. */
+    const char *(*address_of)(struct stele_metadata_log *mlog, int32_t node_id);
     /* The log or the quorum's state failed and can no longer be written. */
     void (*failed)(struct stele_metadata_log *mlog, enum stele_err err);
 };
@@ -127,6 +141,7 @@ struct stele_metadata_begin {
     int64_t applied_offset;
     int64_t bytes;                   /* of records after the snapshot */
     struct stele_metadata_tail tail; /* from applied_offset on */
+    /* In front of what the log says may be the voters that the cluster was formed with; none of them: not known. */
     struct stele_voters_at history[STELE_VOTERS_HISTORY_MAX];
     int32_t history_count;
     bool has_election;
@@ -151,17 +166,39 @@ bool stele_metadata_log_is_idle(const struct stele_metadata_log *mlog);
 void stele_metadata_log_attach(struct stele_metadata_log *mlog, struct stele_log *log,
                                struct stele_metadata_begin *begin);
 /** Begins to take part in the quorum; `start` says what `begin` does not: who this node is and who its peers are. A
- * node whose log and state name no voters is the only one. */
+ * node whose log and state name no voters, and that knows no peers, is the only one. */
 void stele_metadata_log_run(struct stele_metadata_log *mlog, const struct stele_metadata_begin *begin,
                             struct stele_quorum_start *start);
 /** Takes part no longer: what waits is dropped, what comes is ignored. */
 void stele_metadata_log_halt(struct stele_metadata_log *mlog);
 /** This node leads the quorum, and the image holds everything that was ever committed. */
 bool stele_metadata_log_is_active(const struct stele_metadata_log *mlog);
+/** The image holds what was committed a moment ago, all of it synced here too: the node leads, or follows closely. */
+bool stele_metadata_log_is_current(const struct stele_metadata_log *mlog);
 /** Appends, applies when it is committed, then calls done; never from inside this call. */
 void stele_metadata_log_change(struct stele_metadata_log *mlog, struct stele_metadata_change *change);
 /** Gives an event to the quorum's machine when its turn comes. */
 void stele_metadata_log_feed(struct stele_metadata_log *mlog, struct stele_quorum_input *input);
+
+/** What the log says of an epoch, as KIP-101 has it. */
+void stele_metadata_log_epoch_end(const struct stele_metadata_log *mlog, int32_t epoch,
+                                  struct stele_epoch_end *out_end);
+/** What the log says of a fetch. */
+void stele_metadata_log_view(const struct stele_metadata_log *mlog, int32_t last_epoch,
+                             struct stele_quorum_fetch_view *out_view);
+/** A copy of batches from `offset` on, one at least when there is one. Errors: as stele_log_read. */
+STELE_MUST_CHECK enum stele_err stele_metadata_log_read(struct stele_metadata_log *mlog, int64_t offset,
+                                                        size_t max_bytes, struct stele_buf **out_records);
+
+struct stele_metadata_chunk {
+    struct stele_buf *bytes;
+    int64_t size_bytes; /* of the whole */
+};
+/** A part of a snapshot's file. Errors: SNAPSHOT_NOT_FOUND, POSITION_OUT_OF_RANGE, IO, NO_MEMORY. */
+STELE_MUST_CHECK enum stele_err stele_metadata_log_read_snapshot(struct stele_metadata_log *mlog,
+                                                                 const struct stele_metadata_point *at,
+                                                                 int64_t position, size_t max_bytes,
+                                                                 struct stele_metadata_chunk *out_chunk);
 
 /* Between the files of the log. */
 

@@ -1,5 +1,6 @@
 /* Carries out what the machine of the metadata quorum decides, in the order that replication/quorum.h gives: persist,
  * log, send, answer. */
+#include "base/address.h"
 #include "base/check.h"
 #include "node/metadata_log.h"
 #include "node/node_struct.h"
@@ -44,6 +45,7 @@ static enum stele_err lead(struct stele_metadata_log *mlog)
     const struct stele_voters *voters = stele_quorum_voters(&mlog->quorum);
     struct stele_quorum_replica all[STELE_VOTERS_MAX], granting[STELE_VOTERS_MAX];
     struct stele_voter named[STELE_VOTERS_MAX];
+    char hosts[STELE_VOTERS_MAX][STELE_HOST_BYTES];
     struct stele_metadata_record records[4];
     size_t granting_count = 0;
     int count = 0;
@@ -51,7 +53,10 @@ static enum stele_err lead(struct stele_metadata_log *mlog)
         all[i] = (struct stele_quorum_replica){.node_id = voters->keys[i].node_id,
                                                .directory_id = voters->keys[i].directory_id};
         named[i] = (struct stele_voter){
-            .node_id = voters->keys[i].node_id, .directory_id = voters->keys[i].directory_id, .host = ""};
+            .node_id = voters->keys[i].node_id, .directory_id = voters->keys[i].directory_id, .host = hosts[i]};
+        const char *address = mlog->address_of != NULL ? mlog->address_of(mlog, voters->keys[i].node_id) : NULL;
+        if (address == NULL || stele_address_split(address, hosts[i], &named[i].port) != STELE_OK)
+            hosts[i][0] = 0;
         if ((mlog->quorum.granted_mask & UINT32_C(1) << i) != 0)
             granting[granting_count++] = all[i];
     }
@@ -92,14 +97,19 @@ static enum stele_err change_log(struct stele_metadata_log *mlog)
             tell(mlog, &(struct stele_quorum_event){.kind = STELE_QUORUM_FETCH_UNUSABLE});
             return STELE_OK;
         }
+        /* The machine waits for the end of all that came: the rest is fetched again. */
+        if (err == STELE_OK && stele_log_end_offset(mlog->log) < mlog->current->event.u.answer.records_end)
+            tell(mlog, &(struct stele_quorum_event){.kind = STELE_QUORUM_FETCH_UNUSABLE});
         break;
     case STELE_QUORUM_LOG_TRUNCATE:
         err = stele_metadata_log__truncate(mlog, mlog->update.truncate_to);
         if (err == STELE_OK)
-            tell(mlog, &(struct stele_quorum_event){
-                           .kind = STELE_QUORUM_TRUNCATED,
-                           .u.log_end = {.end_offset = stele_log_end_offset(mlog->log),
-                                         .last_epoch = stele_epoch_cache_latest(stele_log_epochs(mlog->log))}});
+            tell(mlog,
+                 &(struct stele_quorum_event){.kind = STELE_QUORUM_TRUNCATED,
+                                              .u.log_end = {.end_offset = stele_log_end_offset(mlog->log),
+                                                            .last_epoch = (int32_t)stele_max_i64(
+                                                                stele_epoch_cache_latest(stele_log_epochs(mlog->log)),
+                                                                mlog->snapshot_at.epoch)}});
         break;
     case STELE_QUORUM_LOG_LEAD:
         err = lead(mlog);
@@ -178,8 +188,28 @@ static bool next_event(struct stele_metadata_log *mlog, struct stele_quorum_even
         return false;
     mlog->current = STELE_CONTAINER_OF(mlog->inputs.next, struct stele_quorum_input, link);
     stele_list_remove(&mlog->current->link);
+    if (mlog->current->prepare != NULL)
+        mlog->current->prepare(mlog, mlog->current);
     *out_event = mlog->current->event;
     return true;
+}
+
+/* Told once the machine rests, so that who is told may feed it. */
+static void stir(struct stele_metadata_log *mlog)
+{
+    const struct stele_quorum *quorum = &mlog->quorum;
+    if (mlog->stirred == NULL || !mlog->is_running || mlog->is_carrying ||
+        (mlog->told.end_offset == quorum->appended_offset && mlog->told.high_watermark == quorum->high_watermark &&
+         mlog->told.epoch == quorum->election.epoch && mlog->told.leader_id == quorum->election.leader_id &&
+         mlog->told.role == quorum->role && mlog->told.has_heard_leader == quorum->has_heard_leader))
+        return;
+    mlog->told.end_offset = quorum->appended_offset;
+    mlog->told.high_watermark = quorum->high_watermark;
+    mlog->told.epoch = quorum->election.epoch;
+    mlog->told.leader_id = quorum->election.leader_id;
+    mlog->told.role = quorum->role;
+    mlog->told.has_heard_leader = quorum->has_heard_leader;
+    mlog->stirred(mlog);
 }
 
 void stele_metadata_log__pump(struct stele_metadata_log *mlog)
@@ -203,6 +233,7 @@ void stele_metadata_log__pump(struct stele_metadata_log *mlog)
     }
     mlog->is_pumping = false;
     stele_metadata_log__next_change(mlog);
+    stir(mlog);
 }
 
 static void timer_fired(struct stele_timer *timer)
@@ -237,9 +268,11 @@ void stele_metadata_log_run(struct stele_metadata_log *mlog, const struct stele_
     start->last_epoch =
         (int32_t)stele_max_i64(stele_epoch_cache_latest(stele_log_epochs(mlog->log)), mlog->snapshot_at.epoch);
     start->high_watermark = mlog->applied_offset;
+    bool is_new = begin->history_count > 0 && begin->history[0].voters.count == 0;
     if (begin->history_count > 0) {
-        memcpy(start->history, begin->history, sizeof(start->history));
-        start->history_count = begin->history_count;
+        start->history_count = begin->history_count - (is_new ? 1 : 0);
+        memcpy(start->history, begin->history + (is_new ? 1 : 0),
+               (size_t)start->history_count * sizeof(*start->history));
     } else if (start->history_count == 0) {
         start->history[0] = (struct stele_voters_at){.offset = -1, .voters = {.keys = {start->self}, .count = 1}};
         start->history_count = 1;
@@ -265,6 +298,16 @@ void stele_metadata_log_halt(struct stele_metadata_log *mlog)
     stele_timer_cancel(mlog->shard->wheel, &mlog->sync_timer);
     while (!stele_list_is_empty(&mlog->inputs))
         stele_list_remove(mlog->inputs.next);
+}
+
+bool stele_metadata_log_is_current(const struct stele_metadata_log *mlog)
+{
+    const struct stele_quorum *quorum = &mlog->quorum;
+    bool follows = mlog->is_running && quorum->role == STELE_QUORUM_FOLLOWER && quorum->has_heard_leader &&
+                   quorum->fetch.leader_high_watermark >= 0 &&
+                   mlog->applied_offset >= quorum->fetch.leader_high_watermark;
+    return mlog->image.cluster_id != NULL && quorum->synced_offset >= mlog->applied_offset &&
+           (follows || stele_metadata_log_is_active(mlog));
 }
 
 bool stele_metadata_log_is_active(const struct stele_metadata_log *mlog)

@@ -13,10 +13,11 @@ enum {
     BATCH_BYTES = 1 << 20, /* begun anew above it */
     SNAPSHOT_BYTES_MAX = INT32_MAX,
     FOUND_MAX = 16,
-    NAME_BYTES = 64
+    NAME_BYTES = STELE_METADATA_SNAPSHOT_NAME_BYTES
 };
 
-static void name_of(const struct stele_metadata_point *point, const char *suffix, char out_name[NAME_BYTES])
+void stele_metadata_snapshot_name(const struct stele_metadata_point *point, const char *suffix,
+                                  char out_name[STELE_METADATA_SNAPSHOT_NAME_BYTES])
 {
     (void)snprintf(out_name, NAME_BYTES, "%020lld-%010d.checkpoint%s", (long long)point->end_offset, (int)point->epoch,
                    suffix);
@@ -312,7 +313,7 @@ static enum stele_err see(void *arg, const char *name)
     if (!read_digits(&at, '-', &point.end_offset) || !read_digits(&at, '.', &epoch) || epoch > INT32_MAX)
         return STELE_OK;
     point.epoch = (int32_t)epoch;
-    name_of(&point, "", expected);
+    stele_metadata_snapshot_name(&point, "", expected);
     if (strcmp(name, expected) != 0)
         return STELE_OK;
     if (found->count == FOUND_MAX)
@@ -349,7 +350,7 @@ static void delete_others(struct stele_vfs *vfs, const char *dir, int64_t offset
     for (int i = 0; i < found.count; i++) {
         if (found.points[i].end_offset == offset || found.points[i].end_offset == keep_offset)
             continue;
-        name_of(&found.points[i], "", name);
+        stele_metadata_snapshot_name(&found.points[i], "", name);
         if (stele_path_join(path, dir, name) == STELE_OK)
             (void)vfs->ops->unlink(vfs, path);
     }
@@ -359,9 +360,9 @@ enum stele_err stele_metadata_snapshot_write(const struct stele_metadata_snapsho
                                              const char *dir, int64_t keep_offset)
 {
     char name[NAME_BYTES], part[STELE_PATH_BYTES], path[STELE_PATH_BYTES];
-    name_of(&snapshot->at, ".part", name);
+    stele_metadata_snapshot_name(&snapshot->at, ".part", name);
     enum stele_err err = stele_path_join(part, dir, name);
-    name_of(&snapshot->at, "", name);
+    stele_metadata_snapshot_name(&snapshot->at, "", name);
     if (err == STELE_OK)
         err = stele_path_join(path, dir, name);
     if (err == STELE_OK)
@@ -425,7 +426,7 @@ enum stele_err stele_metadata_snapshot_load(struct stele_env *env, struct stele_
     if (err == STELE_OK)
         err = env->vfs->ops->list(env->vfs, dir, delete_part, &parts);
     for (int i = found.count - 1; i >= 0 && err == STELE_OK && found.points[i].end_offset >= start; i--) {
-        name_of(&found.points[i], "", name);
+        stele_metadata_snapshot_name(&found.points[i], "", name);
         err = stele_path_join(path, dir, name);
         if (err == STELE_OK)
             err = load_file(env, path, image, error);
@@ -447,7 +448,7 @@ enum stele_err stele_metadata_snapshot_load(struct stele_env *env, struct stele_
         return STELE_OK;
     }
     struct stele_metadata_point wanted = {.end_offset = start, .epoch = 1};
-    name_of(found.count > 0 ? &found.points[found.count - 1] : &wanted, "", name);
+    stele_metadata_snapshot_name(found.count > 0 ? &found.points[found.count - 1] : &wanted, "", name);
     return stele_error_set(error, STELE_CORRUPT,
                            "%.250s: the log begins at offset %lld and no snapshot that is sound reaches it: restore %s "
                            "from a copy of this directory",

@@ -49,6 +49,10 @@ struct stele_metadata_snapshot {
     struct stele_metadata_point at;
 };
 
+enum { STELE_METADATA_SNAPSHOT_NAME_BYTES = 64 };
+/** The name of a snapshot's file, with a suffix. */
+void stele_metadata_snapshot_name(const struct stele_metadata_point *point, const char *suffix,
+                                  char out_name[STELE_METADATA_SNAPSHOT_NAME_BYTES]);
 /** A copy of the image: the caller writes and frees it. Errors: NO_MEMORY, TOO_LARGE. */
 STELE_MUST_CHECK enum stele_err stele_metadata_snapshot_make(struct stele_env *env, const struct stele_image *image,
                                                              const struct stele_metadata_point *at,

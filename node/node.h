@@ -29,6 +29,9 @@ struct stele_node_options {
     int shard_count;                 /* at least 2 */
     struct stele_settings *settings; /* of node/settings.h; borrowed */
     /* All are called on the control shard's loop. */
+    /* Other nodes are needed and come: connections are taken from now on; clients are served after `ready`. Not called
+     * for a node that is alone. NULL: nobody listens before `ready`. */
+    void (*open)(void *arg);
     void (*ready)(void *arg, enum stele_err err, const struct stele_error *error); /* OK: serving; else start failed */
     void (*stopped)(void *arg, enum stele_err err);
     /* The metadata log or a checkpoint failed: the process must end with `exit_code`. */

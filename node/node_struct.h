@@ -65,6 +65,8 @@ struct stele_node {
     char **dir_paths;
     int dir_count;
     char cluster_id[64];
+    _Atomic bool has_cluster_id; /* cluster_id may be read, from before `ready` on */
+    _Atomic bool is_ready;       /* clients are served */
     struct stele_listeners listeners;
 
     bool is_freeing;              /* nothing is sent any more */

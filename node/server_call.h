@@ -63,6 +63,9 @@ void stele_dispatch(struct stele_server_call *call);
 
 /** A fetch of another node: of what its partitions follow. */
 void stele_handle_replica_fetch(struct stele_server_call *call);
+/** A fetch of the metadata log by another node, and its handler (node/handle_quorum.c). */
+bool stele_is_metadata_fetch(const struct stele_server_call *call);
+void stele_handle_metadata_fetch(struct stele_server_call *call);
 
 /** False for the messages of a cluster that no node answers yet (node/handle_cluster.c). */
 bool stele_is_served(enum stele_api api);

@@ -138,9 +138,21 @@ static void on_ready(void *arg, enum stele_err err, const struct stele_error *er
         return;
     }
     server->state = SIM_SERVER_SERVING;
-    sim_net_listen(&server->listener);
+    if (!server->is_open)
+        sim_net_listen(&server->listener);
+    server->is_open = true;
     if (server->ready != NULL)
         server->ready(server);
+}
+
+/* Other nodes come before it is ready. */
+static void on_open(void *arg)
+{
+    struct sim_server *server = arg;
+    if (server->end.slot != 0 || sim_disk_is_stopped(server->disk))
+        return;
+    sim_net_listen(&server->listener);
+    server->is_open = true;
 }
 
 static void on_stopped(void *arg, enum stele_err err)
@@ -199,6 +211,7 @@ static void run_begin(struct sim_event *event)
                                          .nets = server->net_list,
                                          .shard_count = server->shard_count,
                                          .settings = server->life_settings,
+                                         .open = on_open,
                                          .ready = on_ready,
                                          .stopped = on_stopped,
                                          .fatal = on_fatal,
@@ -249,6 +262,7 @@ void sim_server_start(struct sim_server *server)
     sim_event_init(&server->begin, "begin", &server->envs[0], run_begin);
     sim_event_init(&server->stop, "stop", &server->envs[0], run_stop);
     server->state = SIM_SERVER_STARTING;
+    server->is_open = false;
     server->starts++;
     sim_world_log(world, "%s: starts", name);
     sim_world_reach(world, SIM_POINT_START);

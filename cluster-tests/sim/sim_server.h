@@ -42,6 +42,7 @@ struct sim_server {
     enum sim_server_state state;
     enum sim_death death; /* of the end that is under way */
     bool is_stop_clean;
+    bool is_open; /* connections are taken */
     int64_t starts;
     /* Its owner. before_death sees the disk as the dying program leaves it; dead is called when all is gone. */
     void (*ready)(struct sim_server *server);
