@@ -245,7 +245,7 @@ void stele_controller_metadata_changed(struct stele_controller *control)
     trace_leader(control);
     if (control->state == STELE_CONTROLLER_SERVING)
         stele_controller_take_new_settings(control);
-    if (control->state != STELE_CONTROLLER_STARTING || control->is_formatted || control->wants_stop ||
+    if (control->state != STELE_CONTROLLER_STARTING || control->is_formatted ||
         !stele_metadata_log_is_current(&control->mlog))
         return;
     control->is_formatted = true;

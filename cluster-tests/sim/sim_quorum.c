@@ -64,7 +64,7 @@ struct cluster_run {
     int64_t number, acknowledged, refused;
     int64_t elections, forming_crashes;
     int32_t epoch_max;
-    bool is_calm;
+    bool is_calm, is_ending; /* no faults any more; nobody starts by itself */
     char cluster_id[64];
 };
 
@@ -228,7 +228,7 @@ static void dead(struct sim_server *server)
     if (server->death == SIM_DEATH_FAILED)
         sim_world_fail(world, "%s could not start", server->process.name);
     sim_event_cancel(world, &node->down);
-    if (!node->run->is_calm || server->death != SIM_DEATH_STOPPED)
+    if (!node->run->is_ending)
         sim_event_after(world, &node->up, 1 + sim_draw_log(sim_stream(world, SIM_STREAM_KILL), 6000000));
 }
 
@@ -342,6 +342,7 @@ static void stop_all(struct cluster_run *run)
 {
     int64_t from_us = run->world.now_us;
     sim_event_cancel(&run->world, &run->ask);
+    run->is_ending = true;
     for (int i = 0; i < NODES; i++)
         sim_server_stop(&run->nodes[i].server);
     for (bool is_down = false; !is_down;) {
