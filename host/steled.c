@@ -3,6 +3,7 @@
 #include "host/heap.h"
 #include "host/http.h"
 #include "host/log_sink.h"
+#include "host/own_place.h"
 #include "host/server.h"
 #include "host/vfs_posix.h"
 #include "node/listeners.h"
@@ -17,7 +18,8 @@
 enum { CONFIG_BYTES_MAX = 1 << 20 };
 
 static const char synopsis[] =
-    "steled [--config FILE] [--data DIR] [--listen HOST:PORT] [--set KEY=VALUE]... [--check]";
+    "steled [--config FILE] [--data DIR] [--listen HOST:PORT] [--peers HOST:PORT,... [--node K]] [--set KEY=VALUE]... "
+    "[--check]";
 
 /* The help and the manual page are made of these. */
 static const struct {
@@ -26,6 +28,8 @@ static const struct {
     {"--config FILE", "settings, a line each: KEY=VALUE (deploy/steled.conf.example lists them)"},
     {"--data DIR", "where the data lies; short for --set log.dirs=DIR"},
     {"--listen HOST:PORT", "where to serve; port 0 takes a free one; short for --set listeners=PLAINTEXT://HOST:PORT"},
+    {"--peers HOST:PORT,...", "the nodes that form a cluster, the same list on each; short for --set peers=..."},
+    {"--node K", "which of them this is, from 1; by default the one that is an address of this machine"},
     {"--set KEY=VALUE", "one setting; docs/settings.md lists them"},
     {"STELED_KEY=VALUE", "the same in the environment, dots as underscores: STELED_LOG_DIRS=/data"},
     {"--check", "validate the settings and exit"},
@@ -134,6 +138,10 @@ static enum stele_err take_option(struct steled *steled, const char *option, con
         return stele_settings_set(steled->settings, "log.dirs", value, "--data", error);
     if (strcmp(option, "--listen") == 0)
         return stele_settings_set(steled->settings, "listeners", value, "--listen", error);
+    if (strcmp(option, "--peers") == 0)
+        return stele_settings_set(steled->settings, "peers", value, "--peers", error);
+    if (strcmp(option, "--node") == 0)
+        return stele_settings_set(steled->settings, "node.id", value, "--node", error);
     if (strcmp(option, "--set") == 0)
         return set_pair(steled, value, error);
     return stele_error_set(error, STELE_INVALID_ARGUMENT, "unknown option %.100s; see steled --help", option);
@@ -264,6 +272,25 @@ static enum stele_err check_settings(const struct steled *steled, struct stele_e
     return err;
 }
 
+/* The place in the list of peers, where it is not given. */
+static enum stele_err find_place(struct steled *steled, struct stele_error *error)
+{
+    struct stele_peer_list peers;
+    struct stele_listeners listeners;
+    char number[16];
+    int32_t place = 0;
+    enum stele_err err = stele_peer_list_parse(stele_settings_text(steled->settings, "peers"), &peers, error);
+    if (err != STELE_OK || peers.count == 0 || stele_settings_is_set(steled->settings, "node.id"))
+        return err;
+    err = stele_listeners_read(steled->settings, &listeners, error);
+    if (err == STELE_OK)
+        err = stele_own_place(&peers, &listeners, &place, error);
+    if (err != STELE_OK)
+        return err;
+    (void)snprintf(number, sizeof(number), "%d", (int)place);
+    return stele_settings_set(steled->settings, "node.id", number, "--peers", error);
+}
+
 static void print_ready(void *arg, const char *addresses)
 {
     (void)arg;
@@ -295,6 +322,7 @@ int main(int argc, char **argv)
         return fail(STELE_EXIT_FAILED, "out of memory");
     int code = parse(&steled, argc, argv);
     if (code < 0 && check_settings(&steled, &error) != STELE_OK)
+    if (code < 0 && (check_addresses(&steled, &error) != STELE_OK || find_place(&steled, &error) != STELE_OK))
         code = fail(STELE_EXIT_USAGE, error.text);
     if (code < 0)
         code = steled.check_only ? STELE_EXIT_OK : serve(&steled);
