@@ -60,6 +60,7 @@ static void places_done(struct stele_job *job)
 {
     struct stele_controller *control = control_of(job);
     enum stele_err err = control->job_err;
+    stele_metadata_log_hold(&control->mlog, false);
     control->opening_count = 1; /* this function's own */
     for (int i = 0; i < control->place_count && err == STELE_OK; i++) {
         control->opening_count++;
@@ -98,6 +99,7 @@ static void formatted(struct stele_controller *control)
     }
     (void)snprintf(node->cluster_id, sizeof(node->cluster_id), "%s", cluster_id);
     stele_controller_take_settings(control);
+    stele_metadata_log_hold(&control->mlog, true); /* the job reads the image */
     run(control, places_work, places_done);
 }
 

@@ -208,8 +208,8 @@ static void all_gathered(struct stele_round *round)
     set_points(&round->points[0], STELE_METADATA_TOPIC_NAME, 0, 0);
     take_points(&round->points[0], control->mlog.log);
     if (stele_formation_is_wanted(&control->formation)) { /* what is not committed may yet be cut off */
-        int64_t point = stele_log_point_after_cut(control->mlog.log, control->mlog.quorum.high_watermark);
-        round->points[0].recovery_point = stele_min_i64(round->points[0].recovery_point, point);
+        round->points[0].recovery_point =
+            stele_min_i64(round->points[0].recovery_point, control->mlog.quorum.high_watermark);
     }
     round->count = 1;
     for (int i = 0; i < round->gather_count; i++) {

@@ -71,7 +71,7 @@ const char *stele_metadata_log_why(enum stele_err err)
 bool stele_metadata_log_is_idle(const struct stele_metadata_log *mlog)
 {
     return !mlog->is_busy && !mlog->is_snapshotting && mlog->unlink_bases == NULL && mlog->flush == NULL &&
-           !mlog->is_carrying;
+           !mlog->is_carrying && mlog->install == STELE_INSTALL_NONE;
 }
 
 void stele_metadata_log_attach(struct stele_metadata_log *mlog, struct stele_log *log,
@@ -175,6 +175,7 @@ static void snapshot_done(struct stele_job *job)
     } else if (err != STELE_NO_SPACE && err != STELE_NO_MEMORY) { /* those pass: the next change tries again */
         mlog->failed(mlog, err);
     }
+    stele_metadata_log__install_step(mlog);
     tell_idle(mlog);
 }
 
@@ -202,7 +203,8 @@ static enum stele_err begin_snapshot(struct stele_metadata_log *mlog)
 /* When everything in the log is synced and in the image. */
 static enum stele_err keep_short(struct stele_metadata_log *mlog)
 {
-    if (mlog->flush != NULL || mlog->applied_offset < stele_log_end_offset(mlog->log))
+    if (mlog->flush != NULL || mlog->install != STELE_INSTALL_NONE || mlog->is_held ||
+        mlog->applied_offset < stele_log_end_offset(mlog->log))
         return STELE_OK;
     enum stele_err err = mlog->wants_trim ? trim(mlog) : STELE_OK;
     if (err == STELE_OK && mlog->bytes > mlog->snapshot_bytes_max && !mlog->is_snapshotting && !mlog->wants_trim &&
@@ -373,6 +375,7 @@ static void flush_done(struct stele_job *job)
         return;
     }
     mlog->synced_to = mlog->flush_end;
+    stele_metadata_log__install_step(mlog);
     if (!mlog->waits_for_flush)
         stele_metadata_log__sync(mlog);
     stele_metadata_log__pump(mlog);
@@ -389,7 +392,7 @@ void stele_metadata_log__sync(struct stele_metadata_log *mlog)
 {
     struct stele_env *env = mlog->shard->env;
     int64_t end = stele_log_end_offset(mlog->log);
-    if (mlog->flush != NULL || stele_log_recovery_point(mlog->log) >= end)
+    if (mlog->flush != NULL || stele_log_recovery_point(mlog->log) >= end || mlog->install == STELE_INSTALL_CHECKED)
         return;
     enum stele_err err = stele_log_flush_begin(mlog->log, &mlog->flush);
     if (err == STELE_NO_MEMORY) {
@@ -483,12 +486,23 @@ void stele_metadata_log_change(struct stele_metadata_log *mlog, struct stele_met
     stele_metadata_log__next_change(mlog);
 }
 
+void stele_metadata_log_hold(struct stele_metadata_log *mlog, bool is_held)
+{
+    mlog->is_held = is_held;
+    if (is_held || !mlog->is_running)
+        return;
+    stele_metadata_log__commit(mlog);
+    stele_metadata_log__install_step(mlog);
+}
+
 void stele_metadata_log__commit(struct stele_metadata_log *mlog)
 {
     int64_t offset = mlog->quorum.high_watermark, before = mlog->applied_offset;
     struct stele_metadata_batch *batch;
     enum stele_err err = STELE_OK;
     stele_log_set_high_watermark(mlog->log, offset);
+    if (mlog->is_held)
+        return;
     while ((batch = stele_metadata_tail_first(&mlog->tail)) != NULL && batch->end_offset <= offset) {
         err = stele_metadata_replay_batch(&mlog->replay, batch->bytes, batch->count);
         if (err != STELE_OK)

@@ -51,6 +51,8 @@ struct stele_quorum_input {
     void (*done)(struct stele_quorum_input *input, const struct stele_quorum_answer *answer);
 };
 
+enum stele_metadata_install { STELE_INSTALL_NONE, STELE_INSTALL_WANTED, STELE_INSTALL_CHECKING, STELE_INSTALL_CHECKED };
+
 struct stele_metadata_log {
     struct stele_shard *shard;
     struct stele_log *log; /* NULL until attached */
@@ -107,6 +109,11 @@ struct stele_metadata_log {
     struct stele_job snapshot_job;
     enum stele_err snapshot_err;
     bool is_snapshotting, wants_trim;
+    enum stele_metadata_install install; /* of one that comes from the leader */
+    struct stele_metadata_point install_at;
+    struct stele_job install_job;
+    enum stele_err install_err;
+    bool is_held; /* a job reads the image: nothing is applied */
     int64_t trim_to;
     struct stele_job unlink_job;
     int64_t *unlink_bases; /* while its job runs */
@@ -150,8 +157,9 @@ struct stele_metadata_begin {
 
 /** Takes the newest snapshot that is sound, reads every record after it, and the file of the quorum's state (job). What
  * one voter alone has synced is committed: if `self_id` is the only voter, or nobody is known to vote, the image gets
- * all of it. Errors: CORRUPT, UNSUPPORTED_VERSION, FOREIGN (it has records, and the first is not FORMAT), IO,
- * NO_MEMORY; `error` names the log. The tail is the caller's also then. */
+ * all of it. A log of a cluster that ends before its newest snapshot begins anew there. Errors: CORRUPT,
+ * UNSUPPORTED_VERSION, FOREIGN (it has records, and the first is not FORMAT), IO, NO_MEMORY; `error` names the log. The
+ * tail is the caller's also then. */
 STELE_MUST_CHECK enum stele_err stele_metadata_log_replay(struct stele_log *log, struct stele_env *env,
                                                           struct stele_image *image, int32_t self_id,
                                                           struct stele_metadata_begin *out_begin,
@@ -177,6 +185,8 @@ bool stele_metadata_log_is_active(const struct stele_metadata_log *mlog);
 bool stele_metadata_log_is_current(const struct stele_metadata_log *mlog);
 /** Appends, applies when it is committed, then calls done; never from inside this call. */
 void stele_metadata_log_change(struct stele_metadata_log *mlog, struct stele_metadata_change *change);
+/** While a job reads the image nothing is applied to it. */
+void stele_metadata_log_hold(struct stele_metadata_log *mlog, bool is_held);
 /** Gives an event to the quorum's machine when its turn comes. */
 void stele_metadata_log_feed(struct stele_metadata_log *mlog, struct stele_quorum_input *input);
 
@@ -211,6 +221,10 @@ STELE_MUST_CHECK enum stele_err stele_metadata_log__append(struct stele_metadata
 STELE_MUST_CHECK enum stele_err stele_metadata_log__append_fetched(struct stele_metadata_log *mlog,
                                                                    const struct stele_quorum_input *input);
 STELE_MUST_CHECK enum stele_err stele_metadata_log__truncate(struct stele_metadata_log *mlog, int64_t offset);
+/** Writes the chunk of the answer at hand; installs the snapshot that it ends; goes on with that. */
+STELE_MUST_CHECK enum stele_err stele_metadata_log__write_chunk(struct stele_metadata_log *mlog);
+void stele_metadata_log__install(struct stele_metadata_log *mlog);
+void stele_metadata_log__install_step(struct stele_metadata_log *mlog);
 /** Syncs what is not synced, unless a sync is under way: then it is done again after it. */
 void stele_metadata_log__sync(struct stele_metadata_log *mlog);
 /** Applies what is committed and ends the change that it ends. */

@@ -116,8 +116,13 @@ static enum stele_err change_log(struct stele_metadata_log *mlog)
         break;
     case STELE_QUORUM_LOG_SNAPSHOT_WRITE:
     case STELE_QUORUM_LOG_SNAPSHOT_INSTALL:
-        tell(mlog, &(struct stele_quorum_event){.kind = STELE_QUORUM_FETCH_UNUSABLE});
-        return STELE_OK;
+        err = stele_metadata_log__write_chunk(mlog);
+        if (err == STELE_OK && mlog->update.log == STELE_QUORUM_LOG_SNAPSHOT_INSTALL)
+            stele_metadata_log__install(mlog);
+        /* Without the chunk the whole is damaged, which its end will show. */
+        if (err != STELE_OK && err != STELE_IO)
+            tell(mlog, &(struct stele_quorum_event){.kind = STELE_QUORUM_FETCH_UNUSABLE});
+        return err == STELE_IO ? err : STELE_OK;
     }
     if (err == STELE_OK)
         stele_metadata_log__sync(mlog);

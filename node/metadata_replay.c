@@ -248,8 +248,13 @@ enum stele_err stele_metadata_log_replay(struct stele_log *log, struct stele_env
     enum stele_err err = stele_metadata_snapshot_load(env, log, image, &begin->snapshot_at, error);
     if (err == STELE_OK) {
         begin->applied_offset = load.offset = begin->snapshot_at.end_offset;
+        bool is_of_cluster = begin->history_count > 0;
         history_of_image(begin, image);
-        err = load_log(&load);
+        /* It was being installed. */
+        if (is_of_cluster && begin->snapshot_at.end_offset > stele_log_end_offset(log))
+            err = stele_log_restart_at(log, begin->snapshot_at.end_offset);
+        if (err == STELE_OK)
+            err = load_log(&load);
     }
     if (err == STELE_OK && is_alone(begin, self_id))
         err = apply_all(&load, image);

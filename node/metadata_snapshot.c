@@ -378,8 +378,8 @@ enum stele_err stele_metadata_snapshot_write(const struct stele_metadata_snapsho
     return err;
 }
 
-static enum stele_err load_file(struct stele_env *env, const char *path, struct stele_image *image,
-                                struct stele_error *error)
+enum stele_err stele_metadata_snapshot_read(struct stele_env *env, const char *path, struct stele_image *image,
+                                            struct stele_error *error)
 {
     struct stele_metadata_replay replay;
     uint8_t *bytes = NULL;
@@ -429,7 +429,7 @@ enum stele_err stele_metadata_snapshot_load(struct stele_env *env, struct stele_
         stele_metadata_snapshot_name(&found.points[i], "", name);
         err = stele_path_join(path, dir, name);
         if (err == STELE_OK)
-            err = load_file(env, path, image, error);
+            err = stele_metadata_snapshot_read(env, path, image, error);
         if (err == STELE_OK) {
             *out_at = found.points[i];
             return STELE_OK;

@@ -58,6 +58,9 @@ STELE_MUST_CHECK enum stele_err stele_metadata_snapshot_make(struct stele_env *e
                                                              const struct stele_metadata_point *at,
                                                              struct stele_metadata_snapshot *out_snapshot);
 void stele_metadata_snapshot_free(struct stele_metadata_snapshot *snapshot);
+/** Applies a snapshot's file to an empty image. Errors: CORRUPT, UNSUPPORTED_VERSION, FOREIGN, IO, NO_MEMORY. */
+STELE_MUST_CHECK enum stele_err stele_metadata_snapshot_read(struct stele_env *env, const char *path,
+                                                             struct stele_image *image, struct stele_error *error);
 /** Durably, in a job; then all others but that of `keep_offset` are deleted. Errors: IO, NO_SPACE. */
 STELE_MUST_CHECK enum stele_err stele_metadata_snapshot_write(const struct stele_metadata_snapshot *snapshot,
                                                               struct stele_vfs *vfs, const char *dir,

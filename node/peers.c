@@ -349,6 +349,8 @@ void stele_peers_send(struct stele_peers *peers, const struct stele_quorum_reque
     ask->input.event.kind = STELE_QUORUM_ANSWER;
     ask->input.event.u.answer.answer =
         (struct stele_quorum_answer){.kind = request->kind, .generation = request->generation, .from = peer->node_id};
+    if (request->kind == STELE_QUORUM_FETCH_SNAPSHOT)
+        ask->input.event.u.answer.answer.u.snapshot.id = request->u.snapshot.id;
     ask->input.prepare = prepare_answer;
     ask->input.done = answer_taken;
     stele_list_push(&peers->calls, &ask->link);

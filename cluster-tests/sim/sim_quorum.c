@@ -62,7 +62,7 @@ struct cluster_run {
     struct committed committed[OFFSETS_MAX]; /* by base offset; end_offset 0: unknown */
     int64_t committed_to;
     int64_t number, acknowledged, refused;
-    int64_t elections, forming_crashes;
+    int64_t elections, forming_crashes, installs, cuts;
     int32_t epoch_max;
     bool is_calm, is_ending; /* no faults any more; nobody starts by itself */
     char cluster_id[64];
@@ -242,6 +242,9 @@ static void before_death(struct sim_server *server)
 static void traced(struct sim_server *server, const struct stele_trace_event *event)
 {
     char text[600];
+    struct cluster_node *node = server->arg;
+    node->run->installs += event->kind == STELE_TRACE_METADATA_SNAPSHOT_TAKEN;
+    node->run->cuts += event->kind == STELE_TRACE_LOG_TRUNCATED;
     if (!server->world->is_verbose)
         return;
     (void)stele_trace_text(event, text, sizeof(text));
@@ -317,6 +320,10 @@ static void init_node(struct cluster_run *run, int at)
     if (err == STELE_OK)
         err = stele_settings_set(node->server.settings, "peers", PEERS, "run", &error);
     STELE_ASSERT(err == STELE_OK);
+    if (run->world.seed % 2 == 0) /* snapshots now and then, and followers that need one */
+        err = stele_settings_set(node->server.settings, "metadata.log.max.record.bytes.between.snapshots", "3000",
+                                 "run", &error);
+    STELE_ASSERT(err == STELE_OK);
     node->server.arg = node;
     node->server.dead = dead;
     node->server.before_death = before_death;
@@ -356,7 +363,7 @@ static void stop_all(struct cluster_run *run)
 }
 
 struct totals {
-    int64_t seeds, events, acknowledged, refused, elections, forming_crashes, seeds_of_forming_crashes;
+    int64_t seeds, events, acknowledged, refused, elections, installs, cuts, forming_crashes, seeds_of_forming_crashes;
 };
 
 static uint64_t run_seed(uint64_t seed, bool is_verbose, struct totals *totals)
@@ -409,6 +416,8 @@ static uint64_t run_seed(uint64_t seed, bool is_verbose, struct totals *totals)
     totals->acknowledged += run->acknowledged;
     totals->refused += run->refused;
     totals->elections += run->elections;
+    totals->installs += run->installs;
+    totals->cuts += run->cuts;
     totals->forming_crashes += run->forming_crashes;
     totals->seeds_of_forming_crashes += run->forming_crashes > 0;
     uint64_t hash = run->world.hash;
@@ -448,9 +457,11 @@ int main(int argc, char **argv)
             return 1;
         }
     }
-    printf("%lld seeds, %lld events, %lld changes acknowledged, %lld refused or unknown, %lld elections, %lld deaths "
-           "before the cluster had formed (in %lld seeds)\n",
-           (long long)totals.seeds, (long long)totals.events, (long long)totals.acknowledged, (long long)totals.refused,
-           (long long)totals.elections, (long long)totals.forming_crashes, (long long)totals.seeds_of_forming_crashes);
+    printf(
+        "%lld seeds, %lld events, %lld changes acknowledged, %lld refused or unknown, %lld elections, %lld cuts of a "
+        "log, %lld snapshots taken from a leader, %lld deaths before the cluster had formed (in %lld seeds)\n",
+        (long long)totals.seeds, (long long)totals.events, (long long)totals.acknowledged, (long long)totals.refused,
+        (long long)totals.elections, (long long)totals.cuts, (long long)totals.installs,
+        (long long)totals.forming_crashes, (long long)totals.seeds_of_forming_crashes);
     return 0;
 }
