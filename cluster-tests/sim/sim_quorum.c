@@ -64,6 +64,7 @@ struct cluster_run {
     int64_t number, acknowledged, refused;
     int64_t elections, forming_crashes, installs, cuts;
     int32_t epoch_max;
+    int wiped;               /* whose disk was lost; 0: none */
     bool is_calm, is_ending; /* no faults any more; nobody starts by itself */
     char cluster_id[64];
 };
@@ -228,6 +229,12 @@ static void dead(struct sim_server *server)
     if (server->death == SIM_DEATH_FAILED)
         sim_world_fail(world, "%s could not start", server->process.name);
     sim_event_cancel(world, &node->down);
+    /* One disk is lost, once the cluster is there: its node comes back as an observer. */
+    if (world->seed % 4 == 1 && node->run->wiped == 0 && node->run->acknowledged > 50 && !node->run->is_calm) {
+        node->run->wiped = (int)(node - node->run->nodes) + 1;
+        sim_world_log(world, "%s: gets an empty disk", server->process.name);
+        sim_server_wipe(server);
+    }
     if (!node->run->is_ending)
         sim_event_after(world, &node->up, 1 + sim_draw_log(sim_stream(world, SIM_STREAM_KILL), 6000000));
 }
@@ -302,6 +309,9 @@ static void await_agreement(struct cluster_run *run, const char *when)
         int64_t holds = stele_settings_int(run->nodes[i].server.node->settings, "message.max.bytes");
         if (number > 0 && holds != 100000 + number)
             sim_world_fail(&run->world, "node %d does not live by the settings of its image", i + 1);
+        bool is_voter = stele_quorum_is_voter(&log_of(&run->nodes[i])->quorum);
+        if (is_voter != (run->wiped != i + 1))
+            sim_world_fail(&run->world, "node %d votes: %d", i + 1, is_voter);
         if (image->voter_count != NODES)
             sim_world_fail(&run->world, "node %d knows %zu voters", i + 1, image->voter_count);
     }
@@ -363,7 +373,8 @@ static void stop_all(struct cluster_run *run)
 }
 
 struct totals {
-    int64_t seeds, events, acknowledged, refused, elections, installs, cuts, forming_crashes, seeds_of_forming_crashes;
+    int64_t seeds, events, acknowledged, refused, elections, installs, cuts, wiped, forming_crashes,
+        seeds_of_forming_crashes;
 };
 
 static uint64_t run_seed(uint64_t seed, bool is_verbose, struct totals *totals)
@@ -417,6 +428,7 @@ static uint64_t run_seed(uint64_t seed, bool is_verbose, struct totals *totals)
     totals->refused += run->refused;
     totals->elections += run->elections;
     totals->installs += run->installs;
+    totals->wiped += run->wiped != 0;
     totals->cuts += run->cuts;
     totals->forming_crashes += run->forming_crashes;
     totals->seeds_of_forming_crashes += run->forming_crashes > 0;
@@ -459,9 +471,10 @@ int main(int argc, char **argv)
     }
     printf(
         "%lld seeds, %lld events, %lld changes acknowledged, %lld refused or unknown, %lld elections, %lld cuts of a "
-        "log, %lld snapshots taken from a leader, %lld deaths before the cluster had formed (in %lld seeds)\n",
+        "log, %lld snapshots taken from a leader, %lld disks lost, %lld deaths before the cluster had formed (in %lld "
+        "seeds)\n",
         (long long)totals.seeds, (long long)totals.events, (long long)totals.acknowledged, (long long)totals.refused,
-        (long long)totals.elections, (long long)totals.cuts, (long long)totals.installs,
+        (long long)totals.elections, (long long)totals.cuts, (long long)totals.installs, (long long)totals.wiped,
         (long long)totals.forming_crashes, (long long)totals.seeds_of_forming_crashes);
     return 0;
 }

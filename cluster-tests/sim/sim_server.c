@@ -47,6 +47,26 @@ static void disk_violation(void *arg, const char *text)
 
 static void run_end(struct sim_event *event);
 
+static void make_disk(struct sim_server *server)
+{
+    server->disk = sim_disk_new(stele_prng_u64(sim_stream(server->world, SIM_STREAM_DISK)));
+    struct sim_disk_hooks hooks = {.arg = server,
+                                   .wall_ms = disk_wall_ms,
+                                   .charge = disk_charge,
+                                   .violation = disk_violation,
+                                   .sync_failed = disk_sync_failed};
+    sim_disk_set_hooks(server->disk, &hooks);
+    sim_disk_allow_unsynced_rename(server->disk, "*.deleted");            /* on its way out */
+    sim_disk_allow_unsynced_rename(server->disk, "*/partition.metadata"); /* synced before the first synced answer */
+}
+
+void sim_server_wipe(struct sim_server *server)
+{
+    STELE_ASSERT(server->state == SIM_SERVER_DOWN);
+    sim_disk_free(server->disk);
+    make_disk(server);
+}
+
 void sim_server_init(struct sim_server *server, struct sim_world *world, const char *name)
 {
     int rows = 0;
@@ -59,15 +79,7 @@ void sim_server_init(struct sim_server *server, struct sim_world *world, const c
     const struct stele_setting_row *table = stele_node_setting_rows(&rows);
     server->settings = stele_settings_new(&server->mem, table, rows);
     STELE_ASSERT(server->settings != NULL);
-    server->disk = sim_disk_new(stele_prng_u64(sim_stream(world, SIM_STREAM_DISK)));
-    struct sim_disk_hooks hooks = {.arg = server,
-                                   .wall_ms = disk_wall_ms,
-                                   .charge = disk_charge,
-                                   .violation = disk_violation,
-                                   .sync_failed = disk_sync_failed};
-    sim_disk_set_hooks(server->disk, &hooks);
-    sim_disk_allow_unsynced_rename(server->disk, "*.deleted");            /* on its way out */
-    sim_disk_allow_unsynced_rename(server->disk, "*/partition.metadata"); /* synced before the first synced answer */
+    make_disk(server);
     sim_event_init(&server->end, "death", NULL, run_end);
 }
 

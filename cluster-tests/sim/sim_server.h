@@ -57,6 +57,8 @@ struct sim_server {
 void sim_server_init(struct sim_server *server, struct sim_world *world, const char *name);
 /** Down, once. */
 void sim_server_deinit(struct sim_server *server);
+/** While DOWN: the machine gets an empty disk; what its owner set of the old one goes with it. */
+void sim_server_wipe(struct sim_server *server);
 /** From DOWN. */
 void sim_server_start(struct sim_server *server);
 /** Clean; a while from now. Only while SERVING. */
