@@ -51,11 +51,12 @@ static enum stele_operation operation_of(enum stele_api api)
 }
 
 /* Before the node knows what its cluster knows. */
-static bool may_come_early(enum stele_api api)
+static bool may_come_early(const struct stele_server_call *call)
 {
+    enum stele_api api = call->request.header.api;
     return api == STELE_API_HELLO || api == STELE_API_FETCH_SNAPSHOT || api == STELE_API_FORM ||
            api == STELE_API_VOTE || api == STELE_API_BEGIN_QUORUM_EPOCH || api == STELE_API_END_QUORUM_EPOCH ||
-           api == STELE_API_DESCRIBE_QUORUM || api == STELE_API_FETCH;
+           api == STELE_API_DESCRIBE_QUORUM || (api == STELE_API_FETCH && stele_is_metadata_fetch(call));
 }
 
 void stele_dispatch(struct stele_server_call *call)
@@ -84,7 +85,7 @@ void stele_dispatch(struct stele_server_call *call)
         stele_server_call_fail(call, "it is not allowed");
         return;
     }
-    if (!call->shard->node->is_ready && !may_come_early(api)) {
+    if (!call->shard->node->is_ready && !may_come_early(call)) {
         stele_server_call_fail(call, "the node is not ready to serve yet");
         return;
     }
