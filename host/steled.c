@@ -322,8 +322,8 @@ int main(int argc, char **argv)
         return fail(STELE_EXIT_FAILED, "out of memory");
     int code = parse(&steled, argc, argv);
     if (code < 0 && check_settings(&steled, &error) != STELE_OK)
-    if (code < 0 && (check_addresses(&steled, &error) != STELE_OK || find_place(&steled, &error) != STELE_OK))
-        code = fail(STELE_EXIT_USAGE, error.text);
+        if (code < 0 && (check_settings(&steled, &error) != STELE_OK || find_place(&steled, &error) != STELE_OK))
+            code = fail(STELE_EXIT_USAGE, error.text);
     if (code < 0)
         code = steled.check_only ? STELE_EXIT_OK : serve(&steled);
     stele_settings_free(steled.settings);
