@@ -87,6 +87,7 @@ static void failed(void *arg, const char *text)
 
 static void check_committed(struct cluster_run *run, struct cluster_node *node, struct stele_metadata_log *mlog)
 {
+    node->server.process.no_memory = 0;
     int64_t to = stele_min_i64(mlog->quorum.high_watermark, stele_log_end_offset(mlog->log));
     if (stele_log_is_failed(mlog->log) || sim_disk_is_stopped(node->server.disk) || mlog->is_carrying)
         return;
@@ -137,6 +138,8 @@ static void check(struct cluster_run *run)
             *leader = i + 1;
         }
         check_committed(run, node, mlog);
+        if (run->world.seed % 8 == 3 && !run->is_calm) /* some allocations of the node fail */
+            node->server.process.no_memory = 300;
     }
 }
 
@@ -226,7 +229,7 @@ static void dead(struct sim_server *server)
 {
     struct cluster_node *node = server->arg;
     struct sim_world *world = &node->run->world;
-    if (server->death == SIM_DEATH_FAILED)
+    if (server->death == SIM_DEATH_FAILED && server->process.no_memory_count == 0)
         sim_world_fail(world, "%s could not start", server->process.name);
     sim_event_cancel(world, &node->down);
     /* One disk is lost, once the cluster is there: its node comes back as an observer. */
@@ -350,6 +353,7 @@ static void begin_calm(struct cluster_run *run)
     sim_net_heal(&run->world);
     for (int i = 0; i < NODES; i++) {
         struct cluster_node *node = &run->nodes[i];
+        node->server.process.no_memory = 0;
         if (node->server.state != SIM_SERVER_STOPPING)
             sim_event_cancel(&run->world, &node->down);
     }
