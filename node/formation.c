@@ -18,8 +18,7 @@ static const char *const troubles[] = {
     [OTHER_CLUSTER] = "its disk belongs to another cluster: give it an empty directory, or check --peers",
     [SAME_NODE] = "it has this node's number: check --node and --peers of both",
     [OTHER_NODE] = "another node serves at its address: check --peers",
-    [OTHER_DISK] = "the formation of the cluster began with another disk of it: empty the directories of all nodes and "
-                   "start again, nothing is stored yet",
+    [OTHER_DISK] = "forming began with another disk of it: empty the directories of all nodes, nothing is stored yet",
     [REFUSES] = "it says no",
 };
 
