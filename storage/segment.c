@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { WRITE_BACK_KEPT_PART = 4 }; /* of log.write.back.bytes: as much of the end is left alone */
+
 static const char *const suffixes[4] = {".log", ".index", ".timeindex", ".txnindex"};
 static const char *const deleted_suffixes[5] = {".log.deleted", ".index.deleted", ".timeindex.deleted",
                                                 ".txnindex.deleted", ".snapshot.deleted"};
@@ -255,12 +257,14 @@ enum stele_err stele_segment_index_batch(struct stele_segment *seg, const struct
 bool stele_segment_take_write_back(struct stele_segment *seg, const struct stele_log_config *config, int64_t *out_pos,
                                    int64_t *out_bytes)
 {
-    int64_t bytes = seg->bytes_since_write_back;
+    /* Not the newest bytes: the page at the end, which the next append fills, would be locked until all is on its way.
+     */
+    int64_t kept = config->write_back_bytes / WRITE_BACK_KEPT_PART, bytes = seg->bytes_since_write_back - kept;
     if (config->write_back_bytes <= 0 || bytes < config->write_back_bytes)
         return false;
-    *out_pos = seg->bytes - bytes;
+    *out_pos = seg->bytes - seg->bytes_since_write_back;
     *out_bytes = bytes;
-    seg->bytes_since_write_back = 0;
+    seg->bytes_since_write_back = kept;
     return true;
 }
 

@@ -64,7 +64,7 @@ STELE_MUST_CHECK enum stele_err stele_segment_activate(struct stele_segment *seg
 STELE_MUST_CHECK enum stele_err stele_segment_append(struct stele_segment *seg, const struct stele_log_config *config,
                                                      const uint8_t *bytes, size_t count,
                                                      const struct stele_batch_header *headers, int header_count);
-/** What was appended and not taken by this call before, when it is log.write.back.bytes or more. */
+/** What was appended and not taken by this call before, but for the newest, when it is log.write.back.bytes or more. */
 bool stele_segment_take_write_back(struct stele_segment *seg, const struct stele_log_config *config, int64_t *out_pos,
                                    int64_t *out_bytes);
 /** Closing time entry, indexes cut to size, log cut to `bytes` (drops preallocation). The segment is sealed. No sync.

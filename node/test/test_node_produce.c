@@ -352,7 +352,7 @@ static void test_write_back(void **state)
         node_world_drain(world);
         assert_true(entry->is_answered);
         assert_int_equal(entry->err, STELE_OK);
-        assert_int_equal(node_world_job_count(world), i < 2 ? 0 : 1);
+        assert_int_equal(node_world_job_count(world), i < 3 ? 0 : 1);
     }
     world->holds_jobs = false;
     node_world_run(world);
