@@ -48,6 +48,7 @@ static const struct stele_setting_row rows[] = {
     INT_ROW("fetch.max.bytes", "52428800", 1, INT32_MAX, BYTES, "Most bytes of an answer to a fetch."),
     INT_ROW("max.partition.fetch.bytes", "1048576", 1, INT32_MAX, BYTES, "Most bytes of one partition in it."),
     BOOL_ROW("check.crcs", "true", "Verify the checksum of every batch read."),
+    STRING_ROW("client.rack", "", "Where it is: a consumer may be sent to a replica there."),
     ENUM_ROW("isolation.level", "read_uncommitted", "read_uncommitted,read_committed",
              "Which records a consumer sees."),
 #undef INT_ROW

@@ -178,6 +178,7 @@ struct stele_result stele_consumer_assign(struct stele_consumer *consumer, int32
                           .log_start = -1,
                           .log_end = -1,
                           .position_epoch = -1,
+                          .replica_id = -1,
                           .diverging_end = -1,
                           .fetcher = assigned->fetcher,
                           .generation = assigned->generation,

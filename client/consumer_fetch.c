@@ -1,8 +1,8 @@
 /* Fetches: one request at a time to each node that leads partitions that are read.
  *
  * Invariants
- *  1. A partition is asked for at the node that leads it as far as is known; what comes of it from another one, which
- *     was asked before, is dropped.
+ *  1. A partition is asked for at the node that leads it as far as is known, or at the replica that this one sent to;
+ *     what comes of it from another one, which was asked before, is dropped.
  *  2. A fetch says how far and by which leader epoch the log was read: a leader whose log is another one notices
  *     (KIP-320). */
 #include "client/consumer_internal.h"
@@ -23,11 +23,18 @@ static void fetch_address(struct stele_link *link, char out_address[STELE_ADDRES
     stele_client__node_address(STELE_CONTAINER_OF(link, struct fetcher, connection)->node, link, out_address);
 }
 
+/* Who was sent to a replica comes back from one that is gone. */
 static void connection_changed(struct stele_link *link, enum stele_err err)
 {
     struct fetcher *fetcher = STELE_CONTAINER_OF(link, struct fetcher, connection);
-    if (err != STELE_OK)
-        stele_refresh__note(&fetcher->consumer->refresh, STELE_CLOSED);
+    struct stele_consumer *consumer = fetcher->consumer;
+    if (err == STELE_OK)
+        return;
+    stele_refresh__note(&consumer->refresh, STELE_CLOSED);
+    for (int32_t i = 0; i < consumer->partitions; i++) {
+        if (consumer->assigned[i]->fetcher == fetcher)
+            consumer->assigned[i]->replica_id = -1;
+    }
 }
 
 void stele_fetcher__init(struct fetcher *fetcher, struct stele_consumer *consumer, struct stele_client_node *node)
@@ -63,12 +70,23 @@ static struct fetcher *find_fetcher(struct stele_consumer *consumer, struct stel
     return fetcher;
 }
 
+/* NULL: not known. */
+static struct stele_client_node *node_to_ask(const struct stele_consumer *consumer, const struct assigned *assigned)
+{
+    struct stele_client_node *replica =
+        assigned->replica_id < 0 ? NULL : stele_client__node(consumer->client, assigned->replica_id);
+    return replica != NULL ? replica : stele_leaders__route(&consumer->leaders, assigned->partition);
+}
+
 /* Invariant 1. */
 static void follow_leader(struct stele_consumer *consumer, struct assigned *assigned, int64_t now_ms)
 {
-    struct stele_client_node *node = stele_leaders__route(&consumer->leaders, assigned->partition);
-    if (stele_leaders__look(&consumer->leaders, assigned->partition))
+    bool is_new = stele_leaders__look(&consumer->leaders, assigned->partition);
+    if (is_new)
         assigned->backoff.at_ms = 0;
+    if (is_new || now_ms >= assigned->replica_until_ms)
+        assigned->replica_id = -1;
+    struct stele_client_node *node = node_to_ask(consumer, assigned);
     if (assigned->fetcher != NULL && assigned->fetcher->node == node)
         return;
     if (assigned->fetcher != NULL)
@@ -161,6 +179,32 @@ static void take_refusal(struct stele_consumer *consumer, struct assigned *assig
         stele_consumer__fail(consumer, assigned, err, stele_err_text(err));
 }
 
+/* A replica may lag behind, or not be one any more: the leader is asked what it does not answer. The pause keeps one
+ * that sends there again and again from being asked in a circle. */
+static bool leave_replica(struct stele_consumer *consumer, struct assigned *assigned,
+                          const struct stele_fetch_result *result)
+{
+    if (assigned->replica_id < 0 || (result->err == STELE_OK && result->diverging_epoch < 0))
+        return false;
+    assigned->replica_id = -1;
+    assigned->fetcher = NULL;
+    stele_client__wait_before_retry(consumer->client, &assigned->backoff);
+    return true;
+}
+
+/* True when the answer is to read elsewhere. */
+static bool take_replica(struct stele_consumer *consumer, struct assigned *assigned,
+                         const struct stele_fetch_result *result)
+{
+    int32_t node_id = result->preferred_read_replica;
+    if (!consumer->client->is_cluster || node_id < 0 || node_id == assigned->asked_by->node->node_id ||
+        stele_client__node(consumer->client, node_id) == NULL)
+        return false;
+    assigned->replica_id = node_id;
+    assigned->replica_until_ms = stele_client__now_ms(consumer->client) + consumer->refresh.age_ms;
+    return true;
+}
+
 static void take_result(struct fetcher *fetcher, const struct stele_fetch_result *result,
                         const struct stele_answer *answer, const uint8_t *at)
 {
@@ -171,10 +215,12 @@ static void take_result(struct fetcher *fetcher, const struct stele_fetch_result
     struct assigned *assigned = consumer->assigned[result->partition];
     if (!assigned->is_assigned || assigned->asked_by != fetcher || assigned->generation != assigned->asked_generation)
         return;
+    if (leave_replica(consumer, assigned, result))
+        return;
     if (result->err == STELE_OK && result->diverging_epoch >= 0) {
         stele_consumer__diverged(consumer, assigned, result);
     } else if (result->err == STELE_OK) {
-        if (result->records_bytes > 0)
+        if (!take_replica(consumer, assigned, result) && result->records_bytes > 0)
             take_records(consumer, assigned, result, answer, at);
     } else if (result->err == STELE_OFFSET_OUT_OF_RANGE) {
         stele_consumer__out_of_range(consumer, assigned, result->log_start_offset,
@@ -259,7 +305,8 @@ static void start_fetch(struct fetcher *fetcher, int64_t now_ms)
                        .max_wait_ms = (int32_t)stele_settings_int(consumer->settings, "fetch.max.wait.ms"),
                        .min_bytes = (int32_t)stele_settings_int(consumer->settings, "fetch.min.bytes"),
                        .max_bytes = (int32_t)stele_settings_int(consumer->settings, "fetch.max.bytes"),
-                       .isolation = consumer->isolation, .partitions = consumer->asked, .partition_count = count}};
+                       .isolation = consumer->isolation, .partitions = consumer->asked, .partition_count = count,
+                       .rack = stele_settings_text(consumer->settings, "client.rack")}};
     fetcher->call = (struct stele_call){.done = fetch_done};
     stele_list_init(&fetcher->call.link);
     fetcher->is_calling = true;
@@ -303,7 +350,7 @@ void stele_consumer__tick(struct stele_client_part *part, int64_t now_ms)
 static int64_t assigned_deadline(const struct stele_consumer *consumer, const struct assigned *assigned)
 {
     const struct fetcher *fetcher = assigned->fetcher;
-    const struct stele_client_node *node = stele_leaders__route(&consumer->leaders, assigned->partition);
+    const struct stele_client_node *node = node_to_ask(consumer, assigned);
     if (!is_wanted(assigned, INT64_MAX) || node == NULL)
         return INT64_MAX;
     if (fetcher == NULL || fetcher->node != node)

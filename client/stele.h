@@ -397,7 +397,8 @@ struct stele_reset {
 
 /** A consumer of one topic by assignment. Settings: fetch.min.bytes (1), fetch.max.wait.ms (500), fetch.max.bytes
  * (52428800), max.partition.fetch.bytes (1048576), check.crcs (true), isolation.level (read_uncommitted),
- * auto.offset.reset (latest; earliest, none, by_duration:PnDTnHnMn.nS), metadata.max.age.ms (300000). */
+ * auto.offset.reset (latest; earliest, none, by_duration:PnDTnHnMn.nS), metadata.max.age.ms (300000), client.rack ("":
+ * partitions are read at their leaders; otherwise where a leader sends to, for a replica in that rack). */
 STELE_EXPORT struct stele_consumer *stele_consumer_new(struct stele_client *client, const char *topic,
                                                        const struct stele_setting *settings,
                                                        struct stele_result *result);

@@ -444,6 +444,17 @@ static bool find_divergence(const struct peer_log *log, const struct stele_fetch
     return true;
 }
 
+/* May be read though it does not lead. */
+static bool is_replica(const struct stele_conn *conn)
+{
+    return conn->node != NULL && conn->node->id == conn->peer->replica_id;
+}
+
+static bool sends_elsewhere(const struct stele_conn *conn, const struct stele_request *request)
+{
+    return conn->peer->replica_id > 0 && !is_replica(conn) && request->body.fetch.rack[0] != 0;
+}
+
 static void answer_fetch(struct stele_conn *conn, const struct stele_request *request)
 {
     struct peer *peer = conn->peer;
@@ -465,6 +476,9 @@ static void answer_fetch(struct stele_conn *conn, const struct stele_request *re
                                                  .aborted_count = peer->aborted_count};
         results[i].current_leader_id = results[i].current_leader_epoch = -1;
         results[i].err = check_leader(conn, partition->partition, partition->current_leader_epoch);
+        bool is_led = results[i].err == STELE_OK;
+        if (is_replica(conn))
+            results[i].err = STELE_OK;
         if (results[i].err != STELE_OK) {
             peer->strays++;
             node_count =
@@ -478,8 +492,10 @@ static void answer_fetch(struct stele_conn *conn, const struct stele_request *re
             results[i].err = STELE_CORRUPT_MESSAGE;
         if (partition->fetch_offset < log->start_offset || partition->fetch_offset > log->end_offset)
             results[i].err = STELE_OFFSET_OUT_OF_RANGE;
-        if (peer->node_count > 0 && results[i].err != STELE_CORRUPT_MESSAGE &&
-            find_divergence(log, partition, &results[i]))
+        if (is_led && results[i].err == STELE_OK && sends_elsewhere(conn, request))
+            results[i].preferred_read_replica = peer->replica_id;
+        else if (peer->node_count > 0 && results[i].err != STELE_CORRUPT_MESSAGE &&
+                 find_divergence(log, partition, &results[i]))
             results[i].err = STELE_OK;
         else if (results[i].err == STELE_OK)
             read_log(peer, log, partition, &records);
@@ -498,7 +514,9 @@ static bool has_news(struct stele_conn *conn, const struct stele_request *reques
     for (size_t i = 0; i < request->body.fetch.partition_count; i++) {
         const struct stele_fetch_partition *partition = &request->body.fetch.partitions[i];
         if (peer->logs[partition->partition].end_offset != partition->fetch_offset || peer->fetch_err_count > 0 ||
-            check_leader(conn, partition->partition, partition->current_leader_epoch) != STELE_OK)
+            sends_elsewhere(conn, request) ||
+            (!is_replica(conn) &&
+             check_leader(conn, partition->partition, partition->current_leader_epoch) != STELE_OK))
             return true;
     }
     return false;

@@ -578,6 +578,42 @@ static void test_reset_at_the_leader(void **state)
     stele_client_free(client);
 }
 
+/* Who has a rack reads where the leader sends to, comes back when that replica cannot go on, and is sent there again
+ * when it can. */
+static void test_nearest_replica(void **state)
+{
+    struct producer_world *world = *state;
+    struct peer *peer = &world->peer;
+    static const struct stele_setting rack[] = {{"client.rack", "r3"}, {NULL, NULL}};
+    struct stele_client *client = peer_client(peer, quick);
+    struct stele_consumer *consumer = consumer_of(client, rack);
+    peer->replica_id = 3;
+    append(peer, 0, 3);
+    assert_int_equal(stele_consumer_assign(consumer, 0, 0).code, 0);
+    for (int64_t at = 0; at < 3; at++)
+        read_next(consumer, 0, at);
+    assert_int_equal(peer_node(peer, 1)->fetches, 1);
+    assert_true(peer_node(peer, 3)->fetches > 0);
+    peer->replica_id = 0; /* it ceases to be one */
+    append(peer, 0, 3);
+    for (int64_t at = 3; at < 6; at++)
+        read_next(consumer, 0, at);
+    assert_true(peer_node(peer, 1)->fetches > 1);
+    peer->replica_id = 3;
+    int fetches = peer_node(peer, 3)->fetches;
+    append(peer, 0, 3);
+    for (int64_t at = 6; at < 9; at++)
+        read_next(consumer, 0, at);
+    assert_true(peer_node(peer, 3)->fetches > fetches);
+    peer_down(peer, 3);
+    peer->replica_id = 0;
+    append(peer, 0, 3);
+    for (int64_t at = 9; at < 12; at++)
+        read_next(consumer, 0, at);
+    stele_consumer_free(consumer);
+    stele_client_free(client);
+}
+
 static void delete_records(struct peer *peer, const struct stele_request *request, struct stele_response *response)
 {
     static struct stele_delete_records_result result;
@@ -787,6 +823,7 @@ int main(void)
         CASE(test_divergence_of_what_was_not_read),
         CASE(test_divergence_without_reset),
         CASE(test_reset_at_the_leader),
+        CASE(test_nearest_replica),
         CASE(test_admin_at_the_leaders),
         CASE(test_logs_of_the_leaders),
         CASE(test_moves_at_random),
