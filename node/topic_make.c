@@ -152,6 +152,10 @@ static enum stele_err check(struct stele_topic_make *make)
 {
     if (make->control->state != STELE_CONTROLLER_SERVING)
         return stele_error_set(&make->error, STELE_NOT_CONTROLLER, "the node stops: ask again when it is back");
+    if (stele_quorum_voters(&make->control->mlog.quorum)->count > 1)
+        return stele_error_set(&make->error, STELE_UNSUPPORTED_VERSION,
+                               "this version forms a cluster and replicates its metadata, but not yet its topics: keep "
+                               "them on nodes that are started without --peers");
     return make->is_growth ? check_growth(make) : check_new(make);
 }
 

@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# Three processes with one list of peers and nothing beside them form a cluster: one id, settings that are changed on one are there on all, also
+# after its leader was killed and after all were; wrong lists are refused by name; topics are refused, since they are not replicated yet.
+#   test_cluster.sh [DIRECTORY OF THE PROGRAMS]
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+bin=${1:-$root/build/bin}
+command -v python3 >/dev/null || { echo "needs python3"; exit 77; }
+work=$(mktemp -d)
+nodes=(0 0 0 0) outs=()
+trap 'for node in "${nodes[@]}"; do [ "$node" = 0 ] || kill -KILL "$node" 2>/dev/null || true; done; rm -rf "$work"' EXIT
+die() { echo "test_cluster: $*"; tail -n 15 "$work"/log* 2>/dev/null || true; exit 1; }
+
+ports=($(python3 -c 'import socket
+held = [socket.socket() for _ in range(3)]
+for one in held: one.bind(("127.0.0.1", 0))
+print(*[one.getsockname()[1] for one in held])'))
+peers=127.0.0.1:${ports[0]},127.0.0.1:${ports[1]},127.0.0.1:${ports[2]}
+
+begin() { # K [PEERS]
+    local fd
+    rm -f "$work/out$1"; mkfifo "$work/out$1"
+    exec {fd}<>"$work/out$1" # a node does not wait for its reader
+    outs[$1]=$fd
+    "$bin/steled" --data "$work/data$1" --listen "127.0.0.1:${ports[$(($1 - 1))]}" --peers "${2:-$peers}" --node "$1" >"$work/out$1" 2>>"$work/log$1" &
+    nodes[$1]=$!
+}
+ready() { read -r -t 60 word address <&"${outs[$1]}" && [ "$word" = ready ] || die "node $1 is not ready"; }
+end() { kill "-$2" "${nodes[$1]}"; wait "${nodes[$1]}" 2>/dev/null || true; nodes[$1]=0; }
+on() { local k=$1; shift; STELE_BOOTSTRAP=127.0.0.1:${ports[$((k - 1))]} "$bin/stele" "$@"; }
+
+# The one that the logs name last leads, unless it has just changed.
+change() { # VALUE
+    local deadline=$((SECONDS + 60))
+    while [ $SECONDS -lt $deadline ]; do
+        leader=$(sed -n 's/.*__cluster_metadata: node \([0-9]\) leads in epoch \([0-9]*\).*/\2 \1/p' "$work"/log* | sort -n | tail -n 1 | cut -d' ' -f2)
+        [ "${nodes[$leader]}" != 0 ] && on "$leader" config set --cluster "log.retention.ms=$1" >"$work/said" 2>&1 && return
+    done
+    cat "$work/said"
+    die "no node took a change"
+}
+# It is on each of the nodes before long.
+holds() { # VALUE, on nodes...
+    local value=$1 k deadline=$((SECONDS + 60)); shift
+    for k in "$@"; do
+        until on "$k" config describe -o json 2>/dev/null | grep -q "\"$value\""; do
+            [ $SECONDS -lt $deadline ] || die "node $k does not know of $value"
+        done
+    done
+}
+
+for k in 1 2 3; do begin $k; done
+for k in 1 2 3; do ready $k; done
+[ "$(for k in 1 2 3; do on $k node status -o json | python3 -c 'import json, sys; print(json.load(sys.stdin)["cluster_id"])'; done | sort -u | wc -l)" = 1 ] || die "not one cluster"
+change 1111111
+holds 1111111 1 2 3
+on $leader topic create t >"$work/said" 2>&1 && die "a topic was made that is not replicated"
+grep -q "not yet its topics" "$work/said" || { cat "$work/said"; die "why a topic is refused"; }
+
+# The leader is killed: another one leads; it comes back and follows.
+killed=$leader
+end "$killed" KILL
+others=($(for k in 1 2 3; do [ $k = "$killed" ] || echo $k; done))
+change 2222222
+holds 2222222 "${others[@]}"
+begin "$killed"; ready "$killed"
+holds 2222222 1 2 3
+
+# All are killed at once.
+for k in 1 2 3; do end $k KILL; done
+for k in 1 2 3; do begin $k; done
+for k in 1 2 3; do ready $k; done
+holds 2222222 1 2 3
+change 3333333
+holds 3333333 1 2 3
+
+# Another list and another number are refused, and nothing is changed by it.
+end 3 TERM
+refused() { # TEXT OPTION...
+    local text=$1; shift
+    timeout 20 "$bin/steled" --data "$work/data3" --listen "127.0.0.1:${ports[2]}" "$@" >/dev/null 2>"$work/said" && die "$* was taken"
+    grep -q "$text" "$work/said" || { cat "$work/said"; die "why $* is refused"; }
+}
+refused "belongs to node 3" --peers "$peers" --node 2
+refused "is not the list given" --peers "127.0.0.1:1,127.0.0.1:2,127.0.0.1:${ports[2]}" --node 3
+begin 3; ready 3
+holds 3333333 3
+for k in 1 2 3; do end $k TERM; done
+echo "cluster: three nodes, one of them killed, all of them killed"
