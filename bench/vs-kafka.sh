@@ -123,12 +123,19 @@ latency() {  # NODE TOPIC: p50 and p99 in us, records a second
     fi
 }
 
-forget() {  # NODE TOPIC
+forget() {  # NODE TOPIC: waits until the files are gone, whose removal would be measured otherwise
+    local data=$work/stele until=$((SECONDS + 60))
     if [ "$1" = kafka ]; then
+        data=$work/node1/data
         kafka_client org.apache.kafka.tools.TopicCommand --bootstrap-server "$servers" --delete --topic "$2" >/dev/null
     else
         "$bin/stele" topic delete "$2" >/dev/null
     fi
+    # A file may go between its listing and its count.
+    while [ "$(du -sm "$data" 2>/dev/null | cut -f1)" -gt 100 ]; do
+        [ $SECONDS -lt $until ] || die "the files of $2 stay in $data"
+        sleep 0.5
+    done
 }
 
 mbs() { awk -v r="$1" 'BEGIN {printf "%.0f", r * 1024 / 1e6}'; }
