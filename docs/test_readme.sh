@@ -15,8 +15,8 @@ make test-long | - | takes hours; it calls the next
 .ci/run | - | calls make test
 tools/test-long.sh | - | takes hours
 make bench* | - | measurements; the tests labelled bench run each of ours shortly
-bench/*.sh | - | what those call
-nice * bench/*.sh | - | the same
+bench/*.sh* | - | what those call
+chrt -f 10 | - | the same
 stele bench produce* | cluster-tests/process/test_cli.sh | "$stele" bench produce
 stele bench consume | cluster-tests/process/test_cli.sh | "$stele" bench consume
 make install PREFIX=* | cluster-tests/process/test_install.sh | make -s -C "$root" install PREFIX=
