@@ -113,6 +113,8 @@ enum stele_err stele_meta_properties_parse(const char *text, size_t count, struc
             continue;
         const char *value = equals + 1;
         size_t value_bytes = bytes - (size_t)(value - line);
+        while (value_bytes > 0 && value[value_bytes - 1] == '\r') /* of the line's end */
+            value_bytes--;
         if (starts_with(line, bytes, "cluster.id=") &&
             !copy_value(found.cluster_id, sizeof(found.cluster_id), value, value_bytes))
             return stele_error_set(error, STELE_CORRUPT, "cluster.id is too long");
