@@ -101,6 +101,15 @@ struct walked {
     bool has_control;
 };
 
+/* The first record of a control batch says what it does; recovery takes one that says nothing for damage. */
+static void walk_control(struct stele_verifying *v, const char *path, int64_t pos, const struct stele_record *record,
+                         struct walked *out)
+{
+    out->has_control = stele_control_read(record, &out->control) == STELE_OK;
+    if (!out->has_control)
+        stele_verify__found(v, STELE_FINDING_DAMAGE, path, pos, "the control record makes no sense");
+}
+
 /* The records of a sound batch: structure, offsets, largest timestamp, control type. */
 static enum stele_err walk_records(struct stele_verifying *v, const char *path, const struct stele_scanned *scanned,
                                    struct walked *out)
@@ -109,6 +118,7 @@ static enum stele_err walk_records(struct stele_verifying *v, const char *path, 
     struct stele_record record;
     const struct stele_batch_header *header = &scanned->header;
     int64_t largest = INT64_MIN, last = header->base_offset - 1;
+    bool is_control = (header->attributes & STELE_BATCH_CONTROL) != 0;
     enum stele_err err =
         stele_record_walker_init(&walker, v->env->mem, scanned->batch, (size_t)scanned->bytes, UNPACKED_BYTES_MAX);
     if (err == STELE_NO_MEMORY)
@@ -124,8 +134,9 @@ static enum stele_err walk_records(struct stele_verifying *v, const char *path, 
                                 (long long)record.offset);
         last = record.offset;
         largest = stele_max_i64(largest, record.timestamp);
-        if ((header->attributes & STELE_BATCH_CONTROL) != 0 && !out->has_control)
-            out->has_control = stele_control_read(&record, &out->control) == STELE_OK;
+        if (is_control)
+            walk_control(v, path, scanned->pos, &record, out);
+        is_control = false;
     }
     stele_record_walker_deinit(&walker);
     if (err != STELE_END)

@@ -155,6 +155,45 @@ static void test_tails(void **state)
     }
 }
 
+/* A control batch whose checksum is right but whose record says nothing is damage, also where a crash may have been at
+ * work: no crash writes it, and recovery does not take it. */
+static void test_markers_that_say_nothing(void **state)
+{
+    struct fixture *f = *state;
+    static const uint8_t commit[] = {0, 0, 0, 1}, cut[] = {0, 0, 0}, value[] = {0, 0, 0, 0, 0, 1}, below[] = {0xff, 0};
+    static const struct {
+        const uint8_t *key, *value;
+        size_t key_bytes, value_bytes;
+        int damages;
+    } cases[] = {{commit, value, sizeof(commit), sizeof(value), 0},
+                 {commit, value, sizeof(commit), sizeof(value) - 1, 1},
+                 {commit, below, sizeof(commit), sizeof(below), 1},
+                 {cut, value, sizeof(cut), sizeof(value), 1}};
+    disk_put_text(f->disk, EPOCHS, "0\n1\n0 0\n");
+    disk_put_text(f->disk, "/log/" STELE_RECOVERY_POINT_FILE, AT(0));
+    for (size_t i = 0; i < STELE_ARRAY_LEN(cases); i++) {
+        struct stele_batch_options options = {.codec_level = STELE_CODEC_LEVEL_DEFAULT,
+                                              .producer_id = 7,
+                                              .base_sequence = -1,
+                                              .attributes = STELE_BATCH_CONTROL | STELE_BATCH_TRANSACTIONAL};
+        struct stele_record_in record = {.timestamp = 1000,
+                                         .key = cases[i].key,
+                                         .key_bytes = (int32_t)cases[i].key_bytes,
+                                         .value = cases[i].value,
+                                         .value_bytes = (int32_t)cases[i].value_bytes};
+        struct stele_batch_builder *builder = stele_batch_builder_new(&f->env.mem.mem, &options);
+        struct stele_buf *batch = NULL;
+        assert_ok(stele_batch_builder_add(builder, &record));
+        assert_ok(stele_batch_builder_finish(builder, &batch));
+        disk_put(f->disk, LOG, batch->bytes, batch->count);
+        stele_buf_unref(batch);
+        stele_batch_builder_free(builder);
+        struct stele_verify_report report = verify(f, "/log");
+        assert_int_equal(report.damages, cases[i].damages);
+        assert_int_equal(report.crash_leftovers, 0);
+    }
+}
+
 /* An epoch above the recovery point need not be in the file yet; below it must. */
 static void test_epochs(void **state)
 {
@@ -299,6 +338,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_tails, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_markers_that_say_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(test_epochs, setup, teardown),
         cmocka_unit_test_setup_teardown(test_epochs_below_the_start, setup, teardown),
         cmocka_unit_test_setup_teardown(test_epochs_of_an_emptied_log, setup, teardown),
