@@ -188,16 +188,36 @@ enum stele_err stele_log_restart_at(struct stele_log *log, int64_t offset)
     return STELE_OK;
 }
 
+/* Reads the last batch of a segment that ends before `offset`, checksum and all. END or CORRUPT: it is not there. */
+static enum stele_err check_last(struct stele_log *log, struct stele_segment *seg, int64_t offset)
+{
+    struct stele_batch_header header;
+    struct stele_scan scan;
+    struct stele_scanned batch;
+    struct stele_file *file = NULL;
+    int64_t pos = 0;
+    enum stele_err err = stele_segment_find(seg, offset - 1, &pos, &header);
+    if (err == STELE_OK)
+        err = stele_cached_file_pin(seg->file, &file);
+    if (err != STELE_OK)
+        return err;
+    stele_scan_init(&scan, log->env->mem);
+    err = stele_scan_start(&scan, file, pos, seg->bytes);
+    if (err == STELE_OK)
+        err = stele_scan_next(&scan, &batch);
+    stele_scan_deinit(&scan);
+    stele_cached_file_unpin(seg->file);
+    return err;
+}
+
 /* Where the batch before `offset` is damaged or missing, the log goes on in a segment of its own: no segment has a hole
- * within. */
+ * within, behind which a start would not know what it finds (may_go_on_at of recovery). */
 static enum stele_err roll_behind_hole(struct stele_log *log, int64_t offset, bool is_damaged)
 {
     struct stele_segment *seg = stele_log__active(log);
-    struct stele_batch_header header;
-    int64_t pos = 0;
     if (offset == seg->base_offset)
         return STELE_OK;
-    enum stele_err err = is_damaged ? STELE_END : stele_segment_find(seg, offset - 1, &pos, &header);
+    enum stele_err err = is_damaged ? STELE_END : check_last(log, seg, offset);
     return err == STELE_END || err == STELE_CORRUPT ? stele_log_roll(log, STELE_REASON_DAMAGE) : err;
 }
 

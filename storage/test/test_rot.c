@@ -202,6 +202,20 @@ static void test_truncation_behind_unseen_damage(void **state)
     assert_int_equal(world_size(w, world_file(0, ".log")), pos);
 }
 
+/* Rot of the batch before a truncation, which no start has seen: what is appended from there on is not lost with it
+ * when the process dies before the next flush. */
+static void test_truncation_right_behind_unseen_damage(void **state)
+{
+    struct log_world *w = *state;
+    fill_one_segment(w);
+    assert_ok(sim_disk_flip(w->disk, world_file(0, ".log").text, world_pos(w, 20, 0) - 1, 1));
+    assert_ok(stele_log_truncate(w->log, 20));
+    world_append(w, 2, 1);
+    world_reopen(w, stele_log_checkpoint_point(w->log), 22);
+    assert_int_equal(stele_log_end_offset(w->log), 22);
+    check_all_but(w, 19, 22);
+}
+
 static void fill_epochs(struct log_world *w)
 {
     static const int32_t epochs[] = {0, 1, 1, 3, 12, 13, 13, 40, 40, 41};
@@ -296,6 +310,7 @@ int main(void)
         CASE(test_last_offset_that_claims_others),
         CASE(test_reads_behind_unseen_damage_with_entries),
         CASE(test_truncation_behind_unseen_damage),
+        CASE(test_truncation_right_behind_unseen_damage),
         CASE(test_every_bit_of_the_epochs),
         CASE(test_every_bit_of_the_history),
     };
