@@ -88,6 +88,7 @@ void stele_controller_init(struct stele_controller *control, struct stele_node *
     control->mlog.changed = log_changed;
     stele_metadata_tail_init(&control->begin.tail, control->shard->env->mem);
     stele_controller_init_settings(control);
+    stele_active_init(&control->active, control);
     control->mlog.idle = log_idle;
     control->mlog.stirred = log_stirred;
     control->mlog.send = log_send;
@@ -114,6 +115,7 @@ void stele_controller_deinit(struct stele_controller *control)
     stele_formation_end(&control->formation);
     stele_metadata_log_halt(&control->mlog);
     stele_peers_end(&control->peers);
+    stele_active_deinit(&control->active);
     stele_log_free(control->opened);
     stele_metadata_tail_deinit(&control->begin.tail);
     stele_metadata_log_deinit(&control->mlog);

@@ -8,6 +8,7 @@
 #define STELE_NODE_CONTROLLER_H
 
 #include "base/timing_wheel.h"
+#include "node/active.h"
 #include "node/formation.h"
 #include "node/metadata_log.h"
 #include "node/peers.h"
@@ -57,6 +58,7 @@ struct stele_controller {
     struct stele_metadata_log mlog;
     struct stele_formation formation;
     struct stele_peers peers;
+    struct stele_active active;
     struct stele_list parked;             /* fetches of the metadata log that wait (handle_quorum.c) */
     int64_t setting_records;              /* of the image, when settings were taken last */
     struct stele_quorum_input stop_input; /* that this node stops, under way */

@@ -245,6 +245,7 @@ static void trace_leader(struct stele_controller *control)
 void stele_controller_metadata_changed(struct stele_controller *control)
 {
     trace_leader(control);
+    stele_active_look(&control->active);
     if (control->state == STELE_CONTROLLER_SERVING)
         stele_controller_take_new_settings(control);
     if (control->state != STELE_CONTROLLER_STARTING || control->is_formatted ||
