@@ -46,8 +46,7 @@ bool stele_client__wait_to_retry(struct stele_client *client, struct stele_backo
     return true;
 }
 
-/* The text of a failure, unless the node gave one. */
-static enum stele_err explain(struct stele_client *client, struct stele_waited *waited)
+enum stele_err stele_client__explain(struct stele_client *client, struct stele_waited *waited)
 {
     enum stele_err err = waited->err;
     if (waited->error->text[0] != 0)
@@ -71,7 +70,7 @@ enum stele_err stele_client__wait_for(struct stele_client *client, struct stele_
         if (err == STELE_OK || (waited->is_done && waited->is_final))
             return err;
     } while (stele_client__wait_to_retry(client, &backoff, err, until));
-    return explain(client, waited);
+    return stele_client__explain(client, waited);
 }
 
 void stele_waited_end(struct stele_waited *waited, enum stele_err err, const char *message)
@@ -186,7 +185,7 @@ enum stele_err stele_client__wait_at_leader(struct stele_client *client, struct 
         if (err == STELE_OK || (waited->node != NULL && waited->is_done && waited->is_final))
             return err;
     } while (stele_client__wait_to_retry(client, &backoff, err, until));
-    return explain(client, waited);
+    return stele_client__explain(client, waited);
 }
 
 /* Answers */

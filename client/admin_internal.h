@@ -25,6 +25,8 @@ STELE_MUST_CHECK enum stele_err stele_client__wait_once(struct stele_client *cli
 /** Polls until a failed try may be made again. False: that is not before `until`, or never. */
 bool stele_client__wait_to_retry(struct stele_client *client, struct stele_backoff *backoff, enum stele_err err,
                                  int64_t until);
+/** Gives a failure a text, unless the node gave one; returns the failure. */
+enum stele_err stele_client__explain(struct stele_client *client, struct stele_waited *waited);
 /** The partition of a request, whose topic id and leader epoch are filled in for every try. */
 struct stele_place {
     const char *topic;

@@ -316,6 +316,45 @@ STELE_EXPORT struct stele_result stele_node_describe(struct stele_client *client
                                                      struct stele_node_description **out_node);
 STELE_EXPORT void stele_node_description_free(struct stele_node_description *node);
 
+/* The metadata quorum: the nodes that vote on what the cluster knows of itself, and those that only follow. */
+
+struct stele_quorum_member {
+    int32_t node_id;
+    const char *directory_id; /* of the directory with its metadata log */
+    const char *host;         /* where the other nodes reach it; "": not known */
+    int32_t port;
+    bool is_leader, is_voter;
+    int64_t log_end_offset; /* of what it has on its disk; this and the next three as the leader knows */
+    int64_t lag;            /* records that it lacks of those that the leader has */
+    int64_t fetched_ms;     /* since it last asked for more, */
+    int64_t caught_up_ms;   /* and since it last had all */
+};
+
+struct stele_quorum_description {
+    int32_t node_id;  /* which tells this, */
+    const char *role; /* and what it is: "leader", "follower", "candidate", "prospective", "unattached", "resigned" */
+    int32_t leader_id;
+    int32_t leader_epoch;
+    int64_t high_watermark; /* of the metadata log */
+    size_t member_count;
+    const struct stele_quorum_member *const *members; /* voters first; by number */
+};
+
+/** What the leader of the quorum knows, wherever it is; or with is_local what the node that answers knows itself,
+ * which is all there is to learn when there is no leader. */
+STELE_EXPORT struct stele_result stele_quorum_describe(struct stele_client *client, bool is_local,
+                                                       struct stele_quorum_description **out_quorum);
+STELE_EXPORT void stele_quorum_description_free(struct stele_quorum_description *quorum);
+/** Makes a node that follows a voter. `directory_id` as in stele_quorum_member; NULL: the one that it has now. */
+STELE_EXPORT struct stele_result stele_quorum_add(struct stele_client *client, int32_t node_id,
+                                                  const char *directory_id);
+/** Makes a voter one that only follows. */
+STELE_EXPORT struct stele_result stele_quorum_remove(struct stele_client *client, int32_t node_id,
+                                                     const char *directory_id);
+/** Lets a voter that lost its disk vote again with the new one. */
+STELE_EXPORT struct stele_result stele_quorum_readmit(struct stele_client *client, int32_t node_id,
+                                                      const char *directory_id);
+
 struct stele_header {
     const char *key;   /* zero-terminated */
     const void *value; /* NULL: null */

@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# What people ask of a cluster, on three processes: the state of its quorum from every node, also after its leader was killed.
+#   test_admin.sh [DIRECTORY OF THE PROGRAMS]
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+bin=${1:-$root/build/bin}
+stele=$bin/stele
+command -v python3 >/dev/null || { echo "needs python3"; exit 77; }
+work=$(mktemp -d)
+nodes=(0 0 0 0) outs=()
+trap 'for node in "${nodes[@]}"; do [ "$node" = 0 ] || kill -KILL "$node" 2>/dev/null || true; done; rm -rf "$work"' EXIT
+die() { echo "test_admin: $*"; tail -n 15 "$work"/log* 2>/dev/null || true; exit 1; }
+
+ports=($(python3 -c 'import socket
+held = [socket.socket() for _ in range(3)]
+for one in held: one.bind(("127.0.0.1", 0))
+print(*[one.getsockname()[1] for one in held])'))
+peers=127.0.0.1:${ports[0]},127.0.0.1:${ports[1]},127.0.0.1:${ports[2]}
+export STELE_BOOTSTRAP=$peers
+
+begin() { # K
+    local fd
+    rm -f "$work/out$1"; mkfifo "$work/out$1"
+    exec {fd}<>"$work/out$1" # a node does not wait for its reader
+    outs[$1]=$fd
+    "$bin/steled" --data "$work/data$1" --listen "127.0.0.1:${ports[$(($1 - 1))]}" --peers "$peers" --node "$1" >"$work/out$1" 2>>"$work/log$1" &
+    nodes[$1]=$!
+}
+ready() { read -r -t 60 word address <&"${outs[$1]}" && [ "$word" = ready ] || die "node $1 is not ready"; }
+end() { kill "-$2" "${nodes[$1]}"; wait "${nodes[$1]}" 2>/dev/null || true; nodes[$1]=0; }
+# gives CODE TEXT COMMAND...: that exit code, and the text on standard error ("" for none)
+gives() {
+    local code=$1 text=$2 status=0
+    shift 2
+    "$@" >"$work/said" 2>"$work/errors" || status=$?
+    [ "$status" = "$code" ] || { cat "$work/said" "$work/errors"; die "$* gave $status, not $code"; }
+    [ -z "$text" ] || grep -qF -- "$text" "$work/errors" || { cat "$work/errors"; die "$* does not say '$text'"; }
+}
+# holds EXPRESSION COMMAND...: before long the command is done, and the Python expression holds over its JSON `d`
+holds() {
+    local expression=$1 deadline=$((SECONDS + 60))
+    shift
+    until "$@" -o json >"$work/json" 2>"$work/errors" && python3 -c 'import json, sys; d = json.load(open(sys.argv[1])); sys.exit(not eval(sys.argv[2]))' "$work/json" "$expression"; do
+        [ $SECONDS -lt $deadline ] || { cat "$work/json" "$work/errors"; die "$* -o json: not $expression"; }
+    done
+}
+of() { python3 -c 'import json, sys; d = json.load(open(sys.argv[1])); print(eval(sys.argv[2]))' "$work/json" "$1"; } # of the last JSON
+
+for k in 1 2 3; do begin $k; done
+for k in 1 2 3; do ready $k; done
+
+# The quorum, told by its leader whoever is asked, and by each node for itself.
+voters='[(m["node"], m["role"] in ("voter", "leader")) for m in d["members"]] == [(1, True), (2, True), (3, True)]'
+holds "$voters"' and all(m["lag"] == 0 for m in d["members"]) and d["answered_by"] == d["leader"] and d["role"] == "leader"' "$stele" quorum status
+leader=$(of 'd["leader"]')
+gives 0 "" "$stele" quorum status
+grep -qE "^leader +$leader\$" "$work/said" && grep -qE "^ +$leader +leader +[0-9]+ +0 " "$work/said" || { cat "$work/said"; die "quorum status"; }
+for k in 1 2 3; do
+    holds "$voters"' and d["answered_by"] == '$k' and d["leader"] == '"$leader" "$stele" -b "127.0.0.1:${ports[$((k - 1))]}" quorum status --local
+done
+end "$leader" KILL
+holds 'd["leader"] not in (None, '"$leader"') and [m["lag"] == 0 for m in d["members"]].count(True) >= 2' "$stele" quorum status
+killed=$leader leader=$(of 'd["leader"]')
+last=$((6 - killed - leader))
+
+# Without a majority there is no leader, and the way out is named.
+end "$last" KILL
+deadline=$((SECONDS + 60)) # the leader gives up when it has heard of nobody for a while
+until "$stele" quorum status --local -o json >"$work/json" && [ "$(of 'd["role"]')" != leader ]; do [ $SECONDS -lt $deadline ] || die "it leads alone"; done
+gives 1 "--local" "$stele" quorum status
+grep -q "a majority" "$work/errors" || die "what is missing"
+begin "$killed"; begin "$last"
+ready "$killed"; ready "$last"
+holds "$voters"' and all(m["lag"] == 0 for m in d["members"])' "$stele" quorum status
+for k in 1 2 3; do end $k TERM; done
+echo "admin: done"
