@@ -263,7 +263,19 @@ static void epochs_settle(struct work *work)
     work->changed = changed;
 }
 
-/* 4.9.4: what an operator asked for must not take the leader, or the last who may lead, from a partition. */
+/* Every record that was committed is in at least min.insync.replicas copies among ISR and ELR (4.7.5); replicas that
+ * were about to join count among them once they are in sync. True when some of them go with what was to be added, and
+ * fewer are left than that. A minimum above the replicas that are left is what the operator asked for. */
+static bool loses_copies(const struct work *work)
+{
+    const struct stele_partition_state *state = work->state;
+    const bool loses_some = !stele_node_set_is_subset(&state->isr, &work->next.replicas) ||
+                            !stele_node_set_is_subset(&state->elr, &work->next.replicas);
+    return loses_some && work->eligible.count < stele_partition_min_isr(work->view->min_isr, work->next.replicas.count);
+}
+
+/* 4.9.4: what an operator asked for must not take the leader, the last who may lead, or copies below the minimum from a
+ * partition. Kafka looks at the ISR being empty alone: there a cancel may leave what was acknowledged in one copy. */
 static bool is_harmful(const struct work *work)
 {
     const struct stele_partition_state *state = work->state;
@@ -271,7 +283,7 @@ static bool is_harmful(const struct work *work)
     const bool has_someone = work->next.isr.count > 0 || work->eligible.count > 0;
     const bool loses_leader = state->leader_id != STELE_NO_NODE && work->next.leader_id == STELE_NO_NODE;
     const bool is_unclean = (work->changed & (STELE_CHANGED_UNCLEAN | STELE_CHANGED_SOLE_REPLICA)) != 0;
-    return loses_leader || (had_someone && (!has_someone || is_unclean));
+    return loses_leader || (had_someone && (!has_someone || is_unclean)) || loses_copies(work);
 }
 
 enum stele_err stele_partition_change(const struct stele_partition_state *state,

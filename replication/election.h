@@ -14,9 +14,11 @@
  *        ISR of that size. The ISR may become empty
  *   4.9  a reassignment ends inside any change in which every target is in sync
  *
- * Departures from Kafka: nobody of last_known_elr is elected without being asked (4.5.4), but for the one replica of a
- * partition that has no other: there is nothing to choose. An unclean election takes the replica that the caller names
- * (stele_forced_pick). */
+ * Departures from Kafka: a reassignment that is started or cancelled does not take away replicas that were to be added
+ * where they are needed for min.insync.replicas copies of what was committed, unless may_lose_isr says so; once enough
+ * others are in sync it may be asked for again. Nobody of last_known_elr is elected without being asked (4.5.4), but
+ * for the one replica of a partition that has no other: there is nothing to choose. An unclean election takes the
+ * replica that the caller names (stele_forced_pick). */
 #ifndef STELE_REPLICATION_ELECTION_H
 #define STELE_REPLICATION_ELECTION_H
 
@@ -57,7 +59,7 @@ struct stele_partition_change {
         lost_tail; /* lost memory that this partition rests on, or are gone for good (4.2.10, 4.3.14) */
     enum stele_reassign reassign;
     struct stele_node_set target; /* REASSIGN_START: the new replicas, in order of preference */
-    bool may_lose_isr;            /* cancel although that leaves nobody eligible (4.9.4) */
+    bool may_lose_isr;            /* although that leaves nobody eligible, or too few copies (4.9.4) */
 };
 
 /** Bits of what a change was. */
@@ -88,7 +90,8 @@ int32_t stele_partition_min_isr(int32_t min_isr, int32_t replica_count);
  * ISR has only active nodes with the directory online, and its ELR is empty when the ISR is large enough.
  * Errors:
  *   INVALID_REPLICA_ASSIGNMENT   start: the target is empty, or with those that leave more than STELE_REPLICAS_MAX; or
- *                                it, or a cancel, would leave nobody who may lead and !may_lose_isr (4.9.4)
+ *                                it, or a cancel, would leave nobody who may lead (4.9.4), or of the replicas that
+ *                                have all that was committed fewer than the minimum, and !may_lose_isr
  *   NO_REASSIGNMENT_IN_PROGRESS  cancel: there is none */
 STELE_MUST_CHECK enum stele_err stele_partition_change(const struct stele_partition_state *state,
                                                        const struct stele_partition_change *change,

@@ -74,16 +74,6 @@ bool pw_controller_change(struct pw_world *world, const struct stele_partition_c
     return true;
 }
 
-int32_t pw_controller_eligible_after(const struct pw_world *world, const struct stele_partition_change *change)
-{
-    struct stele_partition_view view = view_of(world);
-    struct stele_partition_outcome outcome;
-    if (stele_partition_change(&world->state, change, &view, &outcome) != STELE_OK) {
-        return world->state.isr.count + world->state.elr.count;
-    }
-    return outcome.next.isr.count + outcome.next.elr.count;
-}
-
 void pw_controller_init(struct pw_world *world)
 {
     struct stele_node_set replicas = {.count = 0};

@@ -289,8 +289,6 @@ void pw_controller_init(struct pw_world *world);
 void pw_controller_event(struct pw_world *world, struct pw_event *event);
 /** Works out a change under what the controller knows, and commits it when there is one. */
 bool pw_controller_change(struct pw_world *world, const struct stele_partition_change *change);
-/** How many could lead after a change. */
-int32_t pw_controller_eligible_after(const struct pw_world *world, const struct stele_partition_change *change);
 void pw_controller_fence(struct pw_world *world, int id);
 void pw_controller_forced(struct pw_world *world);
 

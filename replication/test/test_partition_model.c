@@ -5,6 +5,7 @@
  *   D13 subsets, disjoint, ELR empty with a large ISR   D14, D15 whoever is in ISR or ELR has every committed record
  *   D16 the ISR is active and online                    D28, D29, 4.6 the epochs move exactly as they must
  *   D10 what was committed is never committed otherwise
+ *   4.7.5 no fewer than min.insync.replicas in ISR and ELR together, but for those that lost memory, since a commit
  *
  * and, when the faults stop: a leader, the full ISR, and no reassignment left (L2, L3, L7). The guards of mutations 9,
  * 10, 25 and 26 are switched off one at a time to see that this notices.
@@ -76,11 +77,12 @@ struct world {
     struct message messages[MESSAGES_MAX];
     int32_t committed[LOG_MAX];
     int32_t committed_end, next_value, next_item;
+    int32_t copies; /* of what was committed: as many as were asked for then, and are left of them */
     int64_t next_epoch;
     bool is_tainted; /* after an unclean election, nothing is known of what is committed */
     uint64_t steps_per_fault;
     const char *violation;
-    int64_t counts[12]; /* of what happened, so that nothing is missed */
+    int64_t counts[13]; /* of what happened, so that nothing is missed */
 };
 
 enum {
@@ -95,7 +97,8 @@ enum {
     DID_DONE,
     DID_LOST,
     DID_CANCEL,
-    DID_SOLE
+    DID_SOLE,
+    DID_FORCE
 };
 
 static const struct stele_partition_state *state_now(const struct world *w)
@@ -157,6 +160,15 @@ static void check(struct world *w)
         const struct node *node = &w->nodes[state->elr.ids[i]];
         require(w, w->is_tainted || node->has_lost || has_committed(w, node), "D15");
     }
+    w->copies = (int32_t)stele_min_i64(w->copies, state->replicas.count); /* fewer were asked for */
+    require(w, w->is_tainted || state->isr.count + state->elr.count >= w->copies, "4.7.5 copies");
+}
+
+/* Those in a place to keep what was committed are fewer now, and it is known. */
+static void copies_bound(struct world *w)
+{
+    const struct stele_partition_state *state = state_now(w);
+    w->copies = (int32_t)stele_min_i64(w->copies, state->isr.count + state->elr.count);
 }
 
 static void check_step(struct world *w, const struct stele_partition_state *before,
@@ -220,6 +232,7 @@ static void realign(struct world *w)
 static void min_isr_change(struct world *w)
 {
     version_add(w, state_now(w), 1 + below(w, 3));
+    w->copies = (int32_t)stele_min_i64(w->copies, w->versions[w->last].min_isr);
     realign(w);
 }
 
@@ -233,7 +246,13 @@ static void reassign(struct world *w)
     while (wanted.target.count < factor) {
         assert_true(stele_node_set_add(&wanted.target, 1 + below(w, NODES)));
     }
+    wanted.may_lose_isr = chance(w, 16);
+    const int64_t partition_epoch = state_now(w)->partition_epoch;
     change(w, &wanted);
+    if (wanted.may_lose_isr && state_now(w)->partition_epoch != partition_epoch) {
+        copies_bound(w);
+    }
+    w->counts[DID_FORCE] += wanted.may_lose_isr;
 }
 
 static void fence(struct world *w, int32_t id)
@@ -325,6 +344,9 @@ static void restart(struct world *w, int32_t id)
     node->node_epoch = w->next_epoch++;
     node->sent = node->admitted = 0;
     change(w, &wanted);
+    if (wanted.lost_tail.count > 0) {
+        copies_bound(w);
+    }
     node->known = (struct stele_partition_state){.leader_id = STELE_NO_NODE, .leader_epoch = -1, .partition_epoch = -1};
     node->answered_min_isr = 0;
     node->answered_epoch = -1;
@@ -339,6 +361,7 @@ static void directory_fails(struct world *w, int32_t id)
     w->nodes[id].is_offline = true;
     assert_true(stele_node_set_add(&wanted.lost_tail, id));
     change(w, &wanted);
+    copies_bound(w);
 }
 
 /* Data. */
@@ -382,6 +405,10 @@ static void high_watermark_move(struct world *w, int32_t id)
         w->committed[i] = node->log[i];
     }
     w->counts[DID_COMMIT] += point > w->committed_end;
+    if (point > w->committed_end) { /* by a leader that does not know yet who lost memory, or of another minimum */
+        w->copies = (int32_t)stele_min_i64(min_isr, w->versions[w->last].min_isr);
+        copies_bound(w);
+    }
     w->committed_end = (int32_t)stele_max_i64(w->committed_end, point);
 }
 
