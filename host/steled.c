@@ -321,9 +321,9 @@ int main(int argc, char **argv)
     if (steled.vfs == NULL || steled.settings == NULL)
         return fail(STELE_EXIT_FAILED, "out of memory");
     int code = parse(&steled, argc, argv);
-    if (code < 0 && check_settings(&steled, &error) != STELE_OK)
-        if (code < 0 && (check_settings(&steled, &error) != STELE_OK || find_place(&steled, &error) != STELE_OK))
-            code = fail(STELE_EXIT_USAGE, error.text);
+    /* The place first: what is told of a listener may name it. */
+    if (code < 0 && (find_place(&steled, &error) != STELE_OK || check_settings(&steled, &error) != STELE_OK))
+        code = fail(STELE_EXIT_USAGE, error.text);
     if (code < 0)
         code = steled.check_only ? STELE_EXIT_OK : serve(&steled);
     stele_settings_free(steled.settings);

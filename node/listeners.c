@@ -48,9 +48,11 @@ struct place {
     int32_t port;
 };
 
-/* NAME://HOST:PORT, or HOST:PORT. */
+/* NAME://HOST:PORT, or HOST:PORT, without a place-holder that is none here. */
 static bool take_place(const char *item, struct place *out)
 {
+    if (strchr(item, '{') != NULL)
+        return false;
     const char *slashes = strstr(item, "://");
     const char *name = slashes == NULL ? plain : item;
     size_t name_bytes = slashes == NULL ? strlen(plain) : (size_t)(slashes - item);
@@ -65,6 +67,25 @@ static struct stele_listener *find(struct stele_listeners *listeners, const char
             return &listeners->items[i];
     }
     return NULL;
+}
+
+/* Puts the node's number where {node.id} is. False: it does not fit. */
+static bool put_number(char item[ITEM_BYTES], int64_t number)
+{
+    static const char holder[] = "{node.id}";
+    char out[ITEM_BYTES];
+    size_t at = 0;
+    for (const char *from = item; *from != 0 && at < sizeof(out);) {
+        bool is_holder = strncmp(from, holder, sizeof(holder) - 1) == 0;
+        at += (size_t)(is_holder ? snprintf(out + at, sizeof(out) - at, "%lld", (long long)number)
+                                 : snprintf(out + at, sizeof(out) - at, "%c", *from));
+        from += is_holder ? sizeof(holder) - 1 : 1;
+    }
+    if (at >= sizeof(out))
+        return false;
+    memcpy(item, out, at);
+    item[at] = 0;
+    return true;
 }
 
 /* "A, B" */
@@ -144,10 +165,11 @@ static enum stele_err read_advertised(const struct stele_settings *settings, str
     bool fits = false;
     while (at != NULL && at[0] != 0 && next_item(&at, item, &fits)) {
         struct place place;
+        fits = fits && put_number(item, stele_settings_int(settings, "node.id"));
         if (!fits || !take_place(item, &place))
             return stele_error_set(error, STELE_INVALID_CONFIG,
                                    "advertised.listeners: '%.200s' is no address: write NAME://HOST:PORT, with a name "
-                                   "that listeners has",
+                                   "that listeners has; {node.id} stands for the node's number",
                                    fits ? item : "one that is too long");
         if (strcmp(place.host, "0.0.0.0") == 0 || strcmp(place.host, "::") == 0)
             return stele_error_set(error, STELE_INVALID_CONFIG,

@@ -5,7 +5,8 @@
  *
  * Beyond Kafka: an address without a name is the listener PLAINTEXT; a listener that listener.security.protocol.map
  * does not name is plain text, unless its name is that of another protocol; one that advertised.listeners does not name
- * is told as it is served. */
+ * is told as it is served; {node.id} in advertised.listeners stands for the node's number, so that one setting serves
+ * every node of a cluster. */
 #ifndef STELE_NODE_LISTENERS_H
 #define STELE_NODE_LISTENERS_H
 

@@ -17,12 +17,14 @@ for one in held: one.bind(("127.0.0.1", 0))
 print(*[one.getsockname()[1] for one in held])'))
 peers=127.0.0.1:${ports[0]},127.0.0.1:${ports[1]},127.0.0.1:${ports[2]}
 
-begin() { # K [PEERS]
-    local fd
+# The second one finds its place by itself: several entries are addresses of this machine, one of them has the port that it serves.
+begin() { # K
+    local fd place=(--node "$1")
+    [ "$1" != 2 ] || place=()
     rm -f "$work/out$1"; mkfifo "$work/out$1"
     exec {fd}<>"$work/out$1" # a node does not wait for its reader
     outs[$1]=$fd
-    "$bin/steled" --data "$work/data$1" --listen "127.0.0.1:${ports[$(($1 - 1))]}" --peers "${2:-$peers}" --node "$1" >"$work/out$1" 2>>"$work/log$1" &
+    "$bin/steled" --data "$work/data$1" --listen "127.0.0.1:${ports[$(($1 - 1))]}" --peers "$peers" "${place[@]}" >"$work/out$1" 2>>"$work/log$1" &
     nodes[$1]=$!
 }
 ready() { read -r -t 60 word address <&"${outs[$1]}" && [ "$word" = ready ] || die "node $1 is not ready"; }

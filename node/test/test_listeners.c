@@ -11,11 +11,12 @@ struct given {
     const char *listeners, *advertised, *map, *peer;
 };
 
-static enum stele_err read_given(const struct given *given, struct stele_listeners *out, struct stele_error *error)
+static enum stele_err read_given_on(const char *node_id, const struct given *given, struct stele_listeners *out,
+                                    struct stele_error *error)
 {
     const char *const names[] = {"listeners", "advertised.listeners", "listener.security.protocol.map",
-                                 "inter.broker.listener.name"};
-    const char *const values[] = {given->listeners, given->advertised, given->map, given->peer};
+                                 "inter.broker.listener.name", "node.id"};
+    const char *const values[] = {given->listeners, given->advertised, given->map, given->peer, node_id};
     struct stele_test_mem mem;
     int count = 0;
     const struct stele_setting_row *rows = stele_node_setting_rows(&count);
@@ -29,6 +30,11 @@ static enum stele_err read_given(const struct given *given, struct stele_listene
     stele_settings_free(settings);
     stele_test_mem_check_empty(&mem);
     return err;
+}
+
+static enum stele_err read_given(const struct given *given, struct stele_listeners *out, struct stele_error *error)
+{
+    return read_given_on(NULL, given, out, error);
 }
 
 /* Each listener is served where it says, told as it says, and one of them is the nodes' own. Port p is bound as 9000+p
@@ -105,6 +111,9 @@ static void test_refused(void **state)
         {{"a:1", "[::]:1", NULL, NULL}, "nobody can connect to ::"},
         {{"a:1", "b:1,c:1", NULL, NULL}, "advertised.listeners: the name PLAINTEXT is there twice"},
         {{"a:1", "b", NULL, NULL}, "advertised.listeners: 'b' is no address"},
+        {{"a:1", "b:784{node}", NULL, NULL}, "{node.id} stands for the node's number"},
+        {{"a:1", "b{node.id:1", NULL, NULL}, "'b{node.id:1' is no address"},
+        {{"a{node.id}:1", NULL, NULL, NULL}, "'a{node.id}:1' is no address"},
         {{"a:1", NULL, NULL, "B"}, "'B' is not among listeners (PLAINTEXT)"},
         {{"a:1", NULL, NULL, "no name"}, "'no name' is not among listeners"},
         {{"SSL://a:1", NULL, NULL, NULL}, "listener SSL: the protocol SSL is not served yet"},
@@ -148,12 +157,37 @@ static void test_lengths(void **state)
     }
 }
 
+/* One setting tells each node of a cluster of its own names and ports, as long as there is room for the number. */
+static void test_number(void **state)
+{
+    struct stele_listeners listeners;
+    struct stele_error error;
+    struct given given = {"A://:1,B://:2", "A://n{node.id}:7,B://h{node.id}-{node.id}.x:784{node.id}", NULL, NULL};
+    (void)state;
+    assert_ok(read_given_on("3", &given, &listeners, &error));
+    assert_string_equal(listeners.items[0].told_host, "n3");
+    assert_int_equal(listeners.items[0].told_port, 7);
+    assert_string_equal(listeners.items[1].told_host, "h3-3.x");
+    assert_int_equal(listeners.items[1].told_port, 7843);
+    assert_int_equal(read_given_on("65", &given, &listeners, &error), STELE_INVALID_CONFIG);
+    assert_non_null(strstr(error.text, "78465' is no address"));
+    for (size_t bytes = 0; bytes < 600; bytes++) {
+        char host[1024];
+        memset(host, 'h', bytes);
+        memcpy(host + bytes, "{node.id}:1", 12);
+        bool is_good =
+            read_given_on("1234567890", &(struct given){"a:1", host, NULL, NULL}, &listeners, &error) == STELE_OK;
+        assert_int_equal(is_good, bytes + 10 < STELE_HOST_BYTES);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_legal),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_lengths),
+        cmocka_unit_test(test_number),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
