@@ -1,4 +1,4 @@
-/* topic: create, list, describe, alter, delete. */
+/* topic: create, list, alter, delete. */
 #include "base/err.h"
 #include "cli/document.h"
 #include "cli/options.h"
@@ -164,7 +164,7 @@ const struct stele_cli_command stele_cmd_topic_alter = {
     .run = run_alter,
 };
 
-/* list and describe */
+/* list */
 
 struct names {
     struct stele_cli_words words;
@@ -210,109 +210,6 @@ const struct stele_cli_command stele_cmd_topic_list = {
     .summary = "list the topics",
     .line_bytes = sizeof(struct names),
     .run = run_list,
-};
-
-static void add_partition(struct stele_document *document, cJSON *list,
-                          const struct stele_partition_description *partition)
-{
-    cJSON *row = stele_document_row(document, list);
-    stele_document_number(document, row, "partition", partition->partition);
-    stele_document_known(document, row, "leader", partition->leader_id);
-    stele_document_known(document, row, "leader_epoch", partition->leader_epoch);
-    stele_document_known(document, row, "partition_epoch", partition->partition_epoch);
-    stele_document_numbers(document, row, "replicas", partition->replicas, partition->replica_count);
-    stele_document_numbers(document, row, "isr", partition->isr, partition->isr_count);
-    stele_document_numbers(document, row, "elr", partition->elr, partition->elr_count);
-    stele_document_text(document, row, "error", partition->code == 0 ? NULL : partition->text);
-}
-
-/* A topic with its partitions and its own settings. */
-static void add_topic(struct stele_document *document, cJSON *list, const struct stele_topic_description *topic)
-{
-    cJSON *row = stele_document_row(document, list);
-    stele_document_text(document, row, "name", topic->name);
-    stele_document_text(document, row, "id", topic->topic_id);
-    stele_document_flag(document, row, "internal", topic->is_internal);
-    cJSON *settings = stele_document_list(document, row, "settings");
-    for (size_t i = 0; i < topic->setting_count; i++) {
-        cJSON *setting = stele_document_row(document, settings);
-        stele_document_text(document, setting, "name", topic->settings[i].name);
-        stele_document_text(document, setting, "value", topic->settings[i].value);
-    }
-    cJSON *partitions = stele_document_list(document, row, "partitions");
-    for (size_t i = 0; i < topic->partition_count; i++)
-        add_partition(document, partitions, topic->partitions[i]);
-}
-
-static void view_topics(const struct stele_cli *cli, const cJSON *list)
-{
-    static const struct stele_view_column fields[] = {
-        {"name", "topic", STELE_VIEW_TEXT}, {"id", "id", STELE_VIEW_TEXT}, {NULL, NULL, STELE_VIEW_TEXT}};
-    static const struct stele_view_column setting_columns[] = {
-        {"name", "SETTING", STELE_VIEW_TEXT}, {"value", "VALUE", STELE_VIEW_TEXT}, {NULL, NULL, STELE_VIEW_TEXT}};
-    static const struct stele_view_column columns[] = {
-        {"partition", "PARTITION", STELE_VIEW_COUNT}, {"leader", "LEADER", STELE_VIEW_COUNT},
-        {"leader_epoch", "EPOCH", STELE_VIEW_COUNT},  {"replicas", "REPLICAS", STELE_VIEW_TEXT},
-        {"isr", "IN SYNC", STELE_VIEW_TEXT},          {"elr", "MAY LEAD TOO", STELE_VIEW_TEXT},
-        {"error", "ERROR", STELE_VIEW_TEXT},          {NULL, NULL, STELE_VIEW_TEXT}};
-    const cJSON *topic;
-    cJSON_ArrayForEach(topic, list)
-    {
-        const cJSON *settings = cJSON_GetObjectItemCaseSensitive(topic, "settings");
-        if (topic->prev != NULL && topic != list->child)
-            puts("");
-        stele_view_fields(stdout, topic, fields, cli->is_exact);
-        if (cJSON_GetArraySize(settings) > 0)
-            puts("");
-        stele_view_table(stdout, settings, setting_columns, cli->is_exact);
-        puts("");
-        stele_view_table(stdout, cJSON_GetObjectItemCaseSensitive(topic, "partitions"), columns, cli->is_exact);
-    }
-}
-
-static int run_describe(const struct stele_cli *cli, void *line)
-{
-    const struct names *names = line;
-    const char *wanted[STELE_CLI_LIST_MAX + 1] = {NULL};
-    struct stele_topic_descriptions *topics = NULL;
-    struct stele_document document;
-    int status = STELE_CLI_DONE;
-    for (int i = 0; i < names->words.count; i++)
-        wanted[i] = names->words.items[i];
-    struct stele_client *client = stele_cli_client(cli, &status);
-    if (client == NULL)
-        return status;
-    struct stele_result result = stele_topic_describe(client, names->words.count == 0 ? NULL : wanted, &topics);
-    int called = status = stele_cli_report(cli, &result);
-    stele_document_init(&document);
-    cJSON *list = stele_document_list(&document, document.root, "topics");
-    for (size_t i = 0; called == STELE_CLI_DONE && i < topics->topic_count; i++) {
-        const struct stele_topic_description *topic = topics->topics[i];
-        if (topic->code == 0)
-            add_topic(&document, list, topic);
-        else if (topic->code == STELE_UNKNOWN_TOPIC_OR_PARTITION)
-            status = stele_cli_fail(cli, STELE_CLI_MISSING,
-                                    "there is no topic '%s'; stele topic list shows those that are", topic->name);
-        else
-            status = stele_cli_fail(cli, stele_cli_exit_of(topic->code), "%s: %s", topic->name, topic->text);
-    }
-    stele_topic_descriptions_free(topics);
-    stele_client_free(client);
-    if (called == STELE_CLI_DONE && !stele_document_print(&document, cli, &status))
-        view_topics(cli, list);
-    stele_document_deinit(&document);
-    return status;
-}
-
-const struct stele_cli_command stele_cmd_topic_describe = {
-    .name = "topic describe",
-    .arguments = "[TOPIC...]",
-    .words_max = STELE_CLI_LIST_MAX,
-    .summary = "show partitions, replicas and own settings of topics",
-    .details = "Without TOPIC, every one. 'stele config describe --topic TOPIC' shows the settings that are not the "
-               "topic's own too, 'stele log explain TOPIC' what lies on disk.",
-    .line_bytes = sizeof(struct names),
-    .run = run_describe,
 };
 
 /* delete */

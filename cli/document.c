@@ -170,6 +170,14 @@ static size_t put_value(const cJSON *item, enum stele_view view, bool is_exact, 
     return (size_t)snprintf(out_text, capacity, "%s", cJSON_IsString(item) ? item->valuestring : "");
 }
 
+/* Among others what is not known has a place. */
+static size_t put_element(const cJSON *item, enum stele_view view, bool is_exact, char *out_text, size_t capacity)
+{
+    if (cJSON_IsNull(item))
+        return (size_t)snprintf(out_text, capacity, "?");
+    return put_value(item, view, is_exact, out_text, capacity);
+}
+
 bool stele_view_cell(const cJSON *object, const struct stele_view_column *column, bool is_exact, char *out_text,
                      size_t capacity)
 {
@@ -184,7 +192,7 @@ bool stele_view_cell(const cJSON *object, const struct stele_view_column *column
             if (bytes > 0 && bytes + 1 < capacity)
                 out_text[bytes++] = ',';
             if (bytes < capacity)
-                bytes += put_value(element, column->view, is_exact, out_text + bytes, capacity - bytes);
+                bytes += put_element(element, column->view, is_exact, out_text + bytes, capacity - bytes);
         }
     }
     if (bytes >= capacity && capacity > 3)

@@ -117,6 +117,30 @@ static void make_histogram(struct stele_answer_memory *memory, const struct stel
                       make_bucket);
 }
 
+static void make_replica(struct stele_answer_memory *memory, const struct stele_replica_progress *from,
+                         struct stele_replica_description *to)
+{
+    (void)memory;
+    *to = (struct stele_replica_description){.node_id = from->node_id,
+                                             .is_in_sync = from->is_in_sync,
+                                             .log_end_offset = from->log_end_offset,
+                                             .lag = -1,
+                                             .synced_offset = from->synced_offset,
+                                             .caught_up_ms = from->last_caught_up_ms};
+}
+
+static void make_replicas(struct stele_answer_memory *memory, const struct stele_described_log *from,
+                          struct stele_log_description *to)
+{
+    STELE_ANSWER_LIST(memory, to->replicas, from->replica_count, from->replicas, struct stele_replica_description,
+                      make_replica);
+    for (size_t i = 0; i < from->replica_count && !memory->is_out_of_memory; i++) {
+        struct stele_replica_description *replica = (struct stele_replica_description *)(uintptr_t)to->replicas[i];
+        if (replica->log_end_offset >= 0)
+            replica->lag = stele_max_i64(from->log_end_offset - replica->log_end_offset, 0);
+    }
+}
+
 static void make_log(struct stele_answer_memory *memory, const struct stele_described_log *from,
                      struct stele_log_description *to)
 {
@@ -140,7 +164,11 @@ static void make_log(struct stele_answer_memory *memory, const struct stele_desc
         .event_count = from->event_count,
         .damage_count = from->damaged_count,
         .histogram_count = from->histogram_count,
+        .leader_id = from->leader_id,
+        .epoch_start_offset = from->epoch_start_offset,
+        .replica_count = from->replica_count,
     };
+    make_replicas(memory, from, to);
     STELE_ANSWER_LIST(memory, to->segments, from->segment_count, from->segments, struct stele_segment_description,
                       make_segment);
     STELE_ANSWER_LIST(memory, to->events, from->event_count, from->events, struct stele_event_description, make_event);
@@ -191,7 +219,14 @@ static void make_unknown(struct part *part, enum stele_err err)
                                            .topic_id = wanted->partition.topic_id,
                                            .partition = wanted->partition.partition,
                                            .directory = "",
-                                           .leader_epoch = -1};
+                                           .leader_epoch = -1,
+                                           .log_start_offset = -1,
+                                           .high_watermark = -1,
+                                           .last_stable_offset = -1,
+                                           .log_end_offset = -1,
+                                           .recovery_point = -1,
+                                           .leader_id = -1,
+                                           .epoch_start_offset = -1};
         struct stele_log_description *to = stele_answer_alloc(part->memory, sizeof(*to));
         if (to == NULL)
             return;

@@ -84,6 +84,13 @@ static void make_partition(struct stele_answer_memory *memory, const struct stel
         .replicas = copy_numbers(memory, from->replicas, from->replica_count),
         .isr = copy_numbers(memory, from->isr, from->isr_count),
         .elr = copy_numbers(memory, from->elr, from->elr_count),
+        .last_known_elr_count = from->last_known_elr_count,
+        .adding_count = from->adding_count,
+        .removing_count = from->removing_count,
+        .last_known_elr = copy_numbers(memory, from->last_known_elr, from->last_known_elr_count),
+        .adding = copy_numbers(memory, from->adding, from->adding_count),
+        .removing = copy_numbers(memory, from->removing, from->removing_count),
+        .is_recovering = from->is_recovering,
     };
 }
 

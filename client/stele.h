@@ -88,6 +88,11 @@ struct stele_partition_description {
     const int32_t *replicas; /* the preferred leader first */
     const int32_t *isr;      /* in sync */
     const int32_t *elr;      /* may lead although not in sync */
+    size_t last_known_elr_count, adding_count, removing_count;
+    const int32_t *last_known_elr; /* of those, when an unclean stop took the last */
+    const int32_t *adding;         /* replicas of a reassignment under way that are new, */
+    const int32_t *removing;       /* and that go once those are in sync */
+    bool is_recovering;            /* after an unclean election, until its leader says otherwise */
 };
 
 struct stele_topic_description {
@@ -107,7 +112,8 @@ struct stele_topic_descriptions {
     const struct stele_topic_description *const *topics; /* in the order of their names */
 };
 
-/** `topics` ends with NULL; NULL itself: every topic. A topic that is not there comes with its code. */
+/** `topics` ends with NULL; NULL itself: every topic. A topic that is not there comes with its code. Offsets and how
+ * far the replicas are: stele_topic_logs. */
 STELE_EXPORT struct stele_result stele_topic_describe(struct stele_client *client, const char *const *topics,
                                                       struct stele_topic_descriptions **out_topics);
 STELE_EXPORT void stele_topic_descriptions_free(struct stele_topic_descriptions *topics);
@@ -236,6 +242,16 @@ struct stele_histogram_description {
     const struct stele_bucket_description *const *buckets;
 };
 
+/* A replica as the leader of its partition knows it. */
+struct stele_replica_description {
+    int32_t node_id;
+    bool is_in_sync;
+    int64_t log_end_offset;
+    int64_t lag;           /* records that it lacks of those that the leader has */
+    int64_t synced_offset; /* below it all is on its disk */
+    int64_t caught_up_ms;  /* since it last lacked none */
+};
+
 struct stele_log_description {
     const char *topic;
     int32_t partition;
@@ -254,6 +270,10 @@ struct stele_log_description {
     const struct stele_event_description *const *events; /* oldest first */
     const struct stele_damage_description *const *damages;
     const struct stele_histogram_description *const *histograms;
+    int32_t leader_id;          /* -1: none */
+    int64_t epoch_start_offset; /* where the leader began to lead */
+    size_t replica_count;
+    const struct stele_replica_description *const *replicas; /* the preferred leader first */
 };
 
 struct stele_log_descriptions {
@@ -264,7 +284,8 @@ struct stele_log_descriptions {
 /* Segments bring events and damaged ranges with them; stats the histograms, for which every batch header is read. */
 enum { STELE_LOG_WITH_SEGMENTS = 1, STELE_LOG_WITH_STATS = 2 };
 
-/** `topic` NULL: those of every topic; `partition` -1: every one. `with`: STELE_LOG_WITH_ values added up. */
+/** The logs of the leaders, with how far the other replicas are. `topic` NULL: those of every topic; `partition` -1:
+ * every one. `with`: STELE_LOG_WITH_ values added up. */
 STELE_EXPORT struct stele_result stele_topic_logs(struct stele_client *client, const char *topic, int32_t partition,
                                                   unsigned with, struct stele_log_descriptions **out_logs);
 STELE_EXPORT void stele_log_descriptions_free(struct stele_log_descriptions *logs);

@@ -49,11 +49,15 @@ static void slot_done(struct stele_op *op)
     struct describe *all = slot->all;
     struct stele_described_log *log = &all->logs[slot->index];
     if (log->directory == NULL) /* it was not found, or fenced */
-        *log = (struct stele_described_log){.message = stele_err_text(op->err), .directory = "", .leader_epoch = -1};
+        *log = (struct stele_described_log){
+            .message = stele_err_text(op->err), .directory = "", .leader_epoch = -1, .leader_id = -1};
     if (op->err != STELE_OK) {
         const char *message = log->message[0] != 0 ? log->message : stele_err_text(op->err);
-        *log = (struct stele_described_log){
-            .message = message, .directory = log->directory, .leader_epoch = log->leader_epoch};
+        *log = (struct stele_described_log){.message = message,
+                                            .directory = log->directory,
+                                            .leader_epoch = log->leader_epoch,
+                                            .leader_id = log->leader_id,
+                                            .epoch_start_offset = -1};
     }
     log->err = op->err;
     log->topic_id = op->topic_id;

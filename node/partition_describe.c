@@ -16,6 +16,51 @@ static void describe_work(struct stele_job *job)
     stele_log_explain_work(&STELE_CONTAINER_OF(job, struct stele_describe_op, job)->explain);
 }
 
+/* A follower that lacks nothing is caught up now, however long ago it asked: an idle partition is not in its fetches.
+ */
+static int64_t caught_up_ms_ago(const struct stele_partition *partition, const struct stele_leader_replica *replica)
+{
+    if (!replica->has_fetched)
+        return -1;
+    if (replica->end_offset >= stele_replica__view(partition).end_offset)
+        return 0;
+    return replica->caught_up_ms == INT64_MIN ? -1 : stele_env_mono_ms(partition->shard->env) - replica->caught_up_ms;
+}
+
+/* What a leader knows of the replicas. */
+static enum stele_err describe_replicas(const struct stele_partition *partition, struct stele_describe_op *describe)
+{
+    const struct stele_leader *leader = &partition->replica.leader;
+    struct stele_described_log *out = describe->out;
+    out->leader_id = partition->replica.leader_id;
+    out->epoch_start_offset = -1;
+    if (partition->replica.role != STELE_REPLICA_LEADER)
+        return STELE_OK;
+    struct stele_replica_progress *replicas =
+        stele_arena_array(describe->arena, (size_t)leader->replicas.count, sizeof(*replicas));
+    if (replicas == NULL)
+        return STELE_NO_MEMORY;
+    struct stele_log_view view = stele_replica__view(partition);
+    for (int32_t i = 0; i < leader->replicas.count; i++) {
+        const struct stele_leader_replica *follower = &leader->followers[i];
+        bool is_self = leader->replicas.ids[i] == leader->node_id;
+        replicas[i] =
+            (struct stele_replica_progress){.node_id = leader->replicas.ids[i],
+                                            .log_end_offset = -1,
+                                            .synced_offset = -1,
+                                            .last_caught_up_ms = is_self ? 0 : caught_up_ms_ago(partition, follower),
+                                            .is_in_sync = stele_node_set_has(&leader->isr, leader->replicas.ids[i])};
+        if (is_self || follower->has_fetched) {
+            replicas[i].log_end_offset = is_self ? view.end_offset : follower->end_offset;
+            replicas[i].synced_offset = is_self ? view.synced_offset : follower->synced_offset;
+        }
+    }
+    out->epoch_start_offset = leader->epoch_start_offset;
+    out->replicas = replicas;
+    out->replica_count = (size_t)leader->replicas.count;
+    return STELE_OK;
+}
+
 static void describe_step(struct stele_partition *partition, struct stele_describe_op *describe);
 
 static void describe_done(struct stele_job *job)
@@ -39,6 +84,8 @@ static void describe_step(struct stele_partition *partition, struct stele_descri
     bool waits = false;
     enum stele_err err = stele_log_explain_step(partition->log, &describe->explain, &waits);
     if (!waits) {
+        if (err == STELE_OK)
+            err = describe_replicas(partition, describe);
         stele_op__finish(&describe->op, err);
         return;
     }
@@ -71,7 +118,10 @@ static void describe_now(struct stele_op *op)
 {
     struct stele_partition *partition = op->partition;
     struct stele_describe_op *describe = describe_of(op);
-    *describe->out = (struct stele_described_log){.message = "", .leader_epoch = partition->replica.leader_epoch};
+    *describe->out = (struct stele_described_log){.message = "",
+                                                  .leader_epoch = partition->replica.leader_epoch,
+                                                  .leader_id = partition->replica.leader_id,
+                                                  .epoch_start_offset = -1};
     describe->out->directory = stele_arena_string(describe->arena, partition->path, strlen(partition->path));
     if (describe->out->directory == NULL) {
         describe->out->directory = "";

@@ -22,17 +22,27 @@ static const struct stele_setting quick[] = {{"request.timeout.ms", "2000"}, {NU
 
 /* The node's side */
 
-static const int32_t replicas[] = {3, 1, 2}, isr[] = {3, 1};
-static const struct stele_described_partition partitions[] = {
-    {.partition = 0,
-     .leader_id = 3,
-     .leader_epoch = 7,
-     .partition_epoch = 9,
-     .replicas = replicas,
-     .replica_count = 3,
-     .isr = isr,
-     .isr_count = 2},
-    {.partition = 1, .err = STELE_LEADER_NOT_AVAILABLE, .leader_id = -1, .elr = isr, .elr_count = 1}};
+static const int32_t replicas[] = {3, 1, 2}, isr[] = {3, 1}, moving[] = {4, 5};
+static const struct stele_described_partition partitions[] = {{.partition = 0,
+                                                               .leader_id = 3,
+                                                               .leader_epoch = 7,
+                                                               .partition_epoch = 9,
+                                                               .replicas = replicas,
+                                                               .replica_count = 3,
+                                                               .isr = isr,
+                                                               .isr_count = 2},
+                                                              {.partition = 1,
+                                                               .err = STELE_LEADER_NOT_AVAILABLE,
+                                                               .leader_id = -1,
+                                                               .elr = isr,
+                                                               .elr_count = 1,
+                                                               .last_known_elr = isr + 1,
+                                                               .last_known_elr_count = 1,
+                                                               .adding = moving,
+                                                               .adding_count = 2,
+                                                               .removing = replicas + 2,
+                                                               .removing_count = 1,
+                                                               .is_recovering = true}};
 static const struct stele_setting_pair pairs[] = {{"retention.ms", "5"}};
 static const struct stele_described_topic topics[] = {
     {.name = "t", .partitions = partitions, .partition_count = 2, .settings = pairs, .setting_count = 1},
@@ -65,6 +75,10 @@ static const struct stele_described_damage damaged[] = {{.first_offset = 3, .las
 static const struct stele_histogram_bucket buckets[] = {{.up_to = 127, .count = 3}, {.up_to = 255, .count = 1}};
 static const struct stele_log_histogram histograms[] = {
     {.name = "record bytes", .count = 4, .sum = 400, .max = 200, .buckets = buckets, .bucket_count = 2}};
+static const struct stele_replica_progress progress[] = {
+    {.node_id = 3, .log_end_offset = 10, .synced_offset = 8, .is_in_sync = true},
+    {.node_id = 1, .log_end_offset = 7, .synced_offset = -1, .last_caught_up_ms = 12},
+    {.node_id = 2, .log_end_offset = -1, .synced_offset = -1, .last_caught_up_ms = -1}};
 static const struct stele_node_directory directories[] = {{.path = "/d", .free_bytes = 8, .partition_count = 2}};
 static const struct stele_node_metric metrics[] = {{.name = "produces", .value = 17}};
 static const struct stele_slow_request slow[] = {
@@ -98,7 +112,11 @@ static void describe_logs(const struct stele_request *request, struct stele_resp
                                                .damaged = damaged,
                                                .damaged_count = wanted->with_segments,
                                                .histograms = histograms,
-                                               .histogram_count = wanted->with_stats};
+                                               .histogram_count = wanted->with_stats,
+                                               .leader_id = 3,
+                                               .epoch_start_offset = 6,
+                                               .replicas = progress,
+                                               .replica_count = 3};
     logs[0].err = asked->err;
     response->body.describe_log = (struct stele_describe_log_response){
         .logs = logs, .log_count = wanted->partition_count - (asked->answers_short ? 1 : 0)};
@@ -231,6 +249,12 @@ static struct stele_result call_describe(struct stele_client *client)
     assert_string_equal(topic->partitions[0]->text, "");
     assert_int_equal(topic->partitions[1]->code, STELE_LEADER_NOT_AVAILABLE);
     assert_int_equal(topic->partitions[1]->elr[0], 3);
+    assert_int_equal(topic->partitions[1]->last_known_elr[0], 1);
+    assert_int_equal(topic->partitions[1]->adding_count, 2);
+    assert_int_equal(topic->partitions[1]->adding[1], 5);
+    assert_int_equal(topic->partitions[1]->removing[0], 2);
+    assert_true(topic->partitions[1]->is_recovering);
+    assert_false(topic->partitions[0]->is_recovering);
     assert_string_equal(topic->settings[0].value, "5");
     assert_null(topic->settings[1].name);
     stele_topic_descriptions_free(made);
@@ -295,6 +319,16 @@ static struct stele_result call_logs(struct stele_client *client)
     assert_int_equal(log->damages[0]->pos, 66);
     assert_int_equal(log->histograms[0]->bucket_count, 2);
     assert_int_equal(log->histograms[0]->buckets[1]->up_to, 255);
+    assert_int_equal(log->leader_id, 3);
+    assert_int_equal(log->epoch_start_offset, 6);
+    assert_int_equal(log->replica_count, 3);
+    assert_int_equal(log->replicas[0]->lag, 0);
+    assert_int_equal(log->replicas[0]->synced_offset, 8);
+    assert_true(log->replicas[0]->is_in_sync);
+    assert_int_equal(log->replicas[1]->node_id, 1);
+    assert_int_equal(log->replicas[1]->lag, 3);
+    assert_int_equal(log->replicas[1]->caught_up_ms, 12);
+    assert_int_equal(log->replicas[2]->lag, -1);
     stele_log_descriptions_free(made);
     return result;
 }

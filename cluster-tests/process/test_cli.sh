@@ -51,6 +51,9 @@ json '[t["name"] for t in d["topics"]] == ["empty", "orders"] and d["topics"][1]
 gives 0 "" "$stele" topic describe orders
 grep -qE '^retention.ms +86400000$' "$work/said" && grep -qE '^ +2 +1 ' "$work/said" || die "topic describe"
 json 'len(d["topics"]) == 1 and len(d["topics"][0]["partitions"]) == 3 and d["topics"][0]["partitions"][2]["leader"] == 1' "$stele" topic describe orders
+json '[(p["high_watermark"], p["log_end_offset"], p["lag"], p["replica_states"][0]["synced_offset"] is not None) for p in d["topics"][0]["partitions"]] == [(0, 0, [0], True)] * 3' \
+    "$stele" topic describe orders
+json 'd["topics"] == []' "$stele" topic describe --ailing
 gives 3 "missing" "$stele" topic describe orders missing
 json 'd["altered"]' "$stele" topic alter orders -p 4 --config segment.bytes=20000 --unset retention.ms
 json 'len(d["topics"][0]["partitions"]) == 4 and [s["name"] for s in d["topics"][0]["settings"]] == ["segment.bytes"]' "$stele" topic describe orders
@@ -66,6 +69,7 @@ printf 'k\xff:a"\\\tb\n' | "$stele" produce empty -K :
 json 'len(d) == 9000 and sorted(int(r["value"]) for r in d) == list(range(1, 9001)) and d[0]["key"] is None' "$stele" consume orders --to end
 json 'd["key_base64"] == "a/8=" and d["value"] == "a\"\\\tb" and d["offset"] == 0 and d["headers"] == []' "$stele" consume empty --to end
 [ "$("$stele" consume empty --from -1h --to end -f '%K %o')" = "2 0" ] || die "a relative time"
+json '[(t["name"], sum(p["high_watermark"] for p in t["partitions"])) for t in d["topics"]] == [("empty", 1), ("orders", 9000)]' "$stele" topic describe
 gives 3 "there is no topic" "$stele" consume missing
 gives 3 "" bash -c "echo x | '$stele' produce missing"
 gives 1 "ends at offset" "$stele" consume empty --from 99

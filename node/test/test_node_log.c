@@ -73,6 +73,13 @@ static void test_partitions(void **state)
                 assert_int_equal(log->partition, i);
                 assert_int_equal(log->log_end_offset, 2 * ROUNDS);
                 assert_int_equal(log->high_watermark, 2 * ROUNDS);
+                assert_int_equal(log->leader_id, 1);
+                assert_int_equal(log->epoch_start_offset, 0);
+                assert_int_equal(log->replica_count, 1);
+                assert_int_equal(log->replicas[0].node_id, 1);
+                assert_int_equal(log->replicas[0].log_end_offset, 2 * ROUNDS);
+                assert_int_equal(log->replicas[0].last_caught_up_ms, 0);
+                assert_true(log->replicas[0].is_in_sync);
                 assert_int_equal(log->bytes, log->bytes_appended);
                 assert_true(log->segment_total > 1);
                 assert_non_null(strstr(log->directory, "/t-"));
