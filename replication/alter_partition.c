@@ -46,7 +46,7 @@ static enum stele_err check_isr(const struct stele_partition_state *state, const
 /* 4.8.6. A leader that has not yet been fetched from by a member of the ISR does not know its epoch; that member is in
  * sync by what the controller itself knows. Nobody joins unknown: a node that came back with an empty disk would
  * (KIP-903). */
-static bool is_eligible(const struct stele_partition_state *state, const struct stele_isr_member *member,
+static bool is_eligible(const struct stele_partition_state *state, const struct stele_isr_candidate *member,
                         const struct stele_partition_view *view)
 {
     const struct stele_replica_view *node = stele_partition_view_find(view, member->node_id);
@@ -102,9 +102,9 @@ enum stele_err stele_alter_partition(const struct stele_partition_state *state,
 }
 
 void stele_alter_partition_answer(const struct stele_partition_state *state, int32_t min_isr,
-                                  struct stele_altered_partition *out_answer)
+                                  struct stele_partition_answer *out_answer)
 {
-    *out_answer = (struct stele_altered_partition){
+    *out_answer = (struct stele_partition_answer){
         .leader_id = state->leader_id,
         .leader_epoch = state->leader_epoch,
         .partition_epoch = state->partition_epoch,

@@ -8,7 +8,7 @@
 
 #include "replication/election.h"
 
-struct stele_isr_member {
+struct stele_isr_candidate {
     int32_t node_id;
     int64_t node_epoch; /* by which its last fetch came; -1: not known, which is enough for who is in sync already */
 };
@@ -17,7 +17,7 @@ struct stele_isr_member {
 struct stele_alter_partition {
     int32_t sender_id;
     int32_t leader_epoch, partition_epoch;
-    const struct stele_isr_member *isr; /* borrowed for the call */
+    const struct stele_isr_candidate *isr; /* borrowed for the call */
     int32_t isr_count;
     const int32_t *damaged; /* borrowed; nodes that lost records that they had: not to be eligible either */
     int32_t damaged_count;
@@ -26,7 +26,7 @@ struct stele_alter_partition {
 
 /** The answer for one partition. The leader takes it up only under the same leader epoch and a partition epoch that is
  * not lower (2.5.12). */
-struct stele_altered_partition {
+struct stele_partition_answer {
     int32_t leader_id, leader_epoch, partition_epoch;
     struct stele_node_set isr;
     bool is_recovering;
@@ -52,6 +52,6 @@ STELE_MUST_CHECK enum stele_err stele_alter_partition(const struct stele_partiti
 
 /** What the leader is told of an outcome. */
 void stele_alter_partition_answer(const struct stele_partition_state *state, int32_t min_isr,
-                                  struct stele_altered_partition *out_answer);
+                                  struct stele_partition_answer *out_answer);
 
 #endif

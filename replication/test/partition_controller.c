@@ -208,9 +208,9 @@ static void take_alter(struct pw_world *world, const struct pw_event *event)
     if (!is_refused && event->fetcher_epoch != world->registered[event->from].status.node_epoch) {
         answer.err = STELE_STALE_BROKER_EPOCH;
     } else if (!is_refused) {
-        struct stele_isr_member members[STELE_REPLICAS_MAX];
+        struct stele_isr_candidate members[STELE_REPLICAS_MAX];
         for (int i = 0; i < wish->isr.count; i++) {
-            members[i] = (struct stele_isr_member){wish->isr.ids[i], wish->node_epochs[i]};
+            members[i] = (struct stele_isr_candidate){wish->isr.ids[i], wish->node_epochs[i]};
         }
         const struct stele_alter_partition request = {
             .sender_id = event->from,

@@ -52,14 +52,14 @@ static const struct alter_case CASES[] = {
     {"4.8.8 another leader", "r412 i12 a4 d12 L1", "124", 1, 5, 9, "124", false, STELE_NEW_LEADER_ELECTED, "r4 i4 L4"},
 };
 
-static int32_t members_of(const char *text, struct stele_isr_member *members)
+static int32_t members_of(const char *text, struct stele_isr_candidate *members)
 {
     int32_t count = 0;
     for (; *text != 0 && *text != 'x'; text++) {
         if (*text == '+' || *text == '?') {
             members[count - 1].node_epoch = *text == '+' ? 55 : -1;
         } else {
-            members[count++] = (struct stele_isr_member){.node_id = *text - '0', .node_epoch = 100 + *text - '0'};
+            members[count++] = (struct stele_isr_candidate){.node_id = *text - '0', .node_epoch = 100 + *text - '0'};
         }
     }
     return count;
@@ -71,7 +71,7 @@ static void test_alter(void **state)
     const struct alter_case *c = *state;
     const struct stele_partition_state before = state_of_text(c->before);
     const struct stele_partition_view view = view_of_text(c->active, 2);
-    struct stele_isr_member members[20];
+    struct stele_isr_candidate members[20];
     const char *damaged_text = strchr(c->isr, 'x');
     const struct stele_node_set damaged = set_of_text(damaged_text != NULL ? damaged_text + 1 : "");
     const struct stele_alter_partition request = {.sender_id = c->sender_id,
@@ -100,7 +100,7 @@ static void test_unregistered(void **state)
     const struct stele_partition_state before = state_of_text("r12 i1 L1");
     const struct stele_partition_view view = {
         .nodes = {{.node_id = 1, .node_epoch = 101, .is_active = true}}, .count = 1, .min_isr = 1};
-    const struct stele_isr_member members[] = {{1, 101}, {2, 102}};
+    const struct stele_isr_candidate members[] = {{1, 101}, {2, 102}};
     const struct stele_alter_partition request = {
         .sender_id = 1, .leader_epoch = 5, .partition_epoch = 9, .isr = members, .isr_count = 2};
     struct stele_partition_outcome outcome;
@@ -112,7 +112,7 @@ static void test_answer(void **state)
 {
     (void)state;
     const struct stele_partition_state after = state_of_text("r123 i1 e2 L1 !");
-    struct stele_altered_partition answer;
+    struct stele_partition_answer answer;
     stele_alter_partition_answer(&after, 5, &answer);
     assert_int_equal(answer.leader_id, 1);
     assert_int_equal(answer.leader_epoch, 5);

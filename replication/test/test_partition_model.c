@@ -62,11 +62,11 @@ struct message {
     int32_t node_id, item;
     int64_t node_epoch, number;
     int32_t leader_epoch, partition_epoch;
-    struct stele_isr_member isr[STELE_REPLICAS_MAX];
+    struct stele_isr_candidate isr[STELE_REPLICAS_MAX];
     int32_t isr_count;
     bool is_recovering;
     enum stele_err err;
-    struct stele_altered_partition answer;
+    struct stele_partition_answer answer;
 };
 
 struct world {
@@ -479,7 +479,7 @@ static void propose(struct world *w, int32_t id)
                               .leader_epoch = known->leader_epoch,
                               .partition_epoch = known->partition_epoch};
     for (int32_t i = 0; i < isr.count; i++) {
-        message.isr[message.isr_count++] = (struct stele_isr_member){
+        message.isr[message.isr_count++] = (struct stele_isr_candidate){
             .node_id = isr.ids[i], .node_epoch = isr.ids[i] == id ? node->node_epoch : node->fetch_epochs[isr.ids[i]]};
     }
     const int32_t copies = 1 + below(w, 3);
@@ -522,7 +522,7 @@ static void request_handle(struct world *w, const struct message *request)
 static void answer_handle(struct world *w, const struct message *answer)
 {
     struct node *node = &w->nodes[answer->node_id];
-    const struct stele_altered_partition *altered = &answer->answer;
+    const struct stele_partition_answer *altered = &answer->answer;
     if (!leads(node, answer->node_id) || node->node_epoch != answer->node_epoch || !node->has_pending ||
         node->item != answer->item) {
         return;
