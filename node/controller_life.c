@@ -223,6 +223,7 @@ static void join_cluster(struct stele_controller *control)
     if (!may_form(control))
         return;
     stele_peers_init(&control->peers, control->shard, &control->mlog, &control->formation.file.peers);
+    stele_isr_wishes_begin(&control->wishes, control);
     if (node->options.open != NULL)
         node->options.open(node->options.arg);
     control->is_joining = true;
@@ -444,6 +445,7 @@ void stele_controller_check_stopped(struct stele_controller *control)
     control->is_closing = true;
     stele_timer_cancel(control->shard->wheel, &control->stop_timer);
     stele_metadata_log_halt(&control->mlog);
+    stele_isr_wishes_end(&control->wishes);
     stele_peers_end(&control->peers);
     if (stele_log_close(control->mlog.log) != STELE_OK)
         control->node->dirs[0].has_failed_log = true;

@@ -56,7 +56,8 @@ static bool may_come_early(const struct stele_server_call *call)
     enum stele_api api = call->request.header.api;
     return api == STELE_API_HELLO || api == STELE_API_FETCH_SNAPSHOT || api == STELE_API_FORM ||
            api == STELE_API_VOTE || api == STELE_API_BEGIN_QUORUM_EPOCH || api == STELE_API_END_QUORUM_EPOCH ||
-           api == STELE_API_DESCRIBE_QUORUM || (api == STELE_API_FETCH && stele_is_metadata_fetch(call));
+           api == STELE_API_DESCRIBE_QUORUM || api == STELE_API_ALTER_PARTITION ||
+           (api == STELE_API_FETCH && stele_is_metadata_fetch(call));
 }
 
 void stele_dispatch(struct stele_server_call *call)

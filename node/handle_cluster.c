@@ -2,7 +2,6 @@
 #include "node/server_call.h"
 
 #define EACH(NOT_SERVED)                                                                                               \
-    NOT_SERVED(ALTER_PARTITION, alter_partition)                                                                       \
     NOT_SERVED(ALTER_VOTERS, alter_voters)                                                                             \
     NOT_SERVED(DESCRIBE_CLUSTER, describe_cluster)                                                                     \
     NOT_SERVED(ELECT_LEADERS, elect_leaders)                                                                           \

@@ -29,7 +29,8 @@ struct stele_image_partition {
     bool is_known;  /* its record was seen */
     bool is_placed; /* a log directory was found or made for it, or is on one that is offline */
     bool has_directory;
-    int dir; /* where */
+    int dir;         /* where */
+    bool is_in_turn; /* the controller's, while it works out a turn that changes it */
     struct stele_partition_state state;
 };
 

@@ -1,0 +1,232 @@
+/* ALTER_PARTITION (facts 4.8): checked and worked out in a turn, so that the answer leaves when all that it rests on is
+ * committed. */
+#include "node/active_partitions.h"
+
+#include "base/check.h"
+#include "node/node_struct.h"
+#include "node/server_call.h"
+#include "node/session.h"
+#include "replication/alter_partition.h"
+
+#include <string.h>
+
+static struct stele_partition_alter *alter_of(struct stele_active_turn *turn)
+{
+    return STELE_CONTAINER_OF(turn, struct stele_partition_alter, turn);
+}
+
+struct stele_image_partition *stele_image_partition_of(const struct stele_image_topic *topic, int32_t number)
+{
+    bool is_there = topic != NULL && number >= 0 && number < topic->partition_count;
+    return is_there && topic->partitions[number].is_known ? &topic->partitions[number] : NULL;
+}
+
+static enum stele_err answer_of(struct stele_partition_alter *alter, const struct stele_partition_answer *answer,
+                                struct stele_alter_partition_result *result)
+{
+    int32_t *isr = stele_arena_array(alter->arena, (size_t)answer->isr.count, sizeof(*isr));
+    if (isr == NULL && answer->isr.count > 0)
+        return STELE_NO_MEMORY;
+    for (int32_t i = 0; i < answer->isr.count; i++)
+        isr[i] = answer->isr.ids[i];
+    result->leader_id = answer->leader_id;
+    result->leader_epoch = answer->leader_epoch;
+    result->partition_epoch = answer->partition_epoch;
+    result->isr = isr;
+    result->isr_count = (size_t)answer->isr.count;
+    result->is_recovering = answer->is_recovering;
+    result->min_isr = answer->min_isr;
+    return STELE_OK;
+}
+
+static enum stele_err change_one(struct stele_partition_alter *alter, const struct stele_image_topic *topic,
+                                 struct stele_image_partition *partition, const struct stele_altered_partition *asked,
+                                 struct stele_alter_partition_result *result)
+{
+    struct stele_isr_candidate isr[STELE_REPLICAS_MAX];
+    struct stele_alter_partition request = {.sender_id = alter->request->node_id,
+                                            .leader_epoch = asked->leader_epoch,
+                                            .partition_epoch = asked->partition_epoch,
+                                            .isr = isr,
+                                            .damaged = asked->damaged,
+                                            .is_recovering = asked->is_recovering};
+    struct stele_partition_view view;
+    struct stele_partition_outcome outcome;
+    struct stele_partition_answer answer;
+    if (asked->isr_count > STELE_REPLICAS_MAX || asked->damaged_count > STELE_REPLICAS_MAX ||
+        partition->is_in_turn) { /* named twice: the second rests on what the first changes */
+        result->err = STELE_INVALID_REQUEST;
+        return STELE_OK;
+    }
+    for (size_t i = 0; i < asked->isr_count; i++)
+        isr[i] = (struct stele_isr_candidate){.node_id = asked->isr[i].node_id, .node_epoch = asked->isr[i].node_epoch};
+    request.isr_count = (int32_t)asked->isr_count;
+    request.damaged_count = (int32_t)asked->damaged_count;
+    stele_active_view(alter->turn.active, topic, &partition->state, NULL, NULL, &view);
+    result->err = stele_alter_partition(&partition->state, &request, &view, &outcome);
+    if (result->err != STELE_OK && result->err != STELE_NEW_LEADER_ELECTED)
+        return STELE_OK;
+    if (outcome.changed != 0) {
+        partition->is_in_turn = true;
+        enum stele_err err =
+            stele_active_add_partition(&alter->turn, &topic->topic_id, asked->partition, &outcome.next);
+        if (err != STELE_OK)
+            return err;
+    }
+    stele_alter_partition_answer(&outcome.next, view.min_isr, &answer);
+    return answer_of(alter, &answer, result);
+}
+
+static enum stele_err change_all(struct stele_partition_alter *alter, struct stele_alter_partition_result *results)
+{
+    const struct stele_alter_partition_request *request = alter->request;
+    const struct stele_image *image = &alter->turn.active->control->mlog.image;
+    enum stele_err err = STELE_OK;
+    size_t count = 0;
+    for (; count < request->partition_count && err == STELE_OK; count++) {
+        const struct stele_altered_partition *asked = &request->partitions[count];
+        struct stele_alter_partition_result *result = &results[count];
+        const struct stele_image_topic *topic = stele_image_topic_of(image, &asked->topic_id);
+        struct stele_image_partition *partition = stele_image_partition_of(topic, asked->partition);
+        *result = (struct stele_alter_partition_result){.topic_id = asked->topic_id,
+                                                        .partition = asked->partition,
+                                                        .leader_id = STELE_NO_NODE,
+                                                        .leader_epoch = -1,
+                                                        .partition_epoch = -1};
+        if (partition == NULL)
+            result->err = topic == NULL ? STELE_UNKNOWN_TOPIC_ID : STELE_UNKNOWN_TOPIC_OR_PARTITION;
+        else
+            err = change_one(alter, topic, partition, asked, result);
+    }
+    while (count > 0) {
+        const struct stele_altered_partition *asked = &request->partitions[--count];
+        struct stele_image_partition *partition =
+            stele_image_partition_of(stele_image_topic_of(image, &asked->topic_id), asked->partition);
+        if (partition != NULL)
+            partition->is_in_turn = false;
+    }
+    return err;
+}
+
+/* Errors: as of the whole request. Its sender may have begun another life since it came. */
+static enum stele_err work_out(struct stele_partition_alter *alter)
+{
+    const struct stele_alter_partition_request *request = alter->request;
+    const struct stele_active *active = alter->turn.active;
+    const struct stele_node_registration *sender = stele_registry_find(&active->registry, request->node_id);
+    if (alter->response.err != STELE_OK)
+        return alter->response.err;
+    if (!alter->is_admitted || alter->quorum_epoch != active->epoch)
+        return STELE_NOT_CONTROLLER;
+    if (sender == NULL || sender->node_epoch != request->node_epoch)
+        return STELE_STALE_BROKER_EPOCH;
+    struct stele_alter_partition_result *results =
+        stele_arena_array(alter->arena, request->partition_count, sizeof(*results));
+    if (results == NULL && request->partition_count > 0)
+        return STELE_NO_MEMORY;
+    alter->response.results = results;
+    alter->response.result_count = request->partition_count;
+    return change_all(alter, results);
+}
+
+static void refuse(struct stele_partition_alter *alter, enum stele_err err, int32_t leader_id)
+{
+    alter->response = (struct stele_alter_partition_response){.err = err, .leader_id = leader_id};
+}
+
+static void begin(struct stele_active_turn *turn)
+{
+    struct stele_partition_alter *alter = alter_of(turn);
+    enum stele_err err = work_out(alter);
+    if (err != STELE_OK) {
+        turn->count = 0; /* nothing is written of a request that is refused */
+        refuse(alter, err, turn->active->control->node->node_id);
+    }
+    stele_active_write(turn);
+}
+
+static void done(struct stele_active_turn *turn, enum stele_err err)
+{
+    struct stele_partition_alter *alter = alter_of(turn);
+    if (err != STELE_OK)
+        refuse(alter, err, alter->response.leader_id);
+    alter->done(alter);
+}
+
+void stele_partition_alter_take(struct stele_active *active, struct stele_partition_alter *alter)
+{
+    const struct stele_alter_partition_request *request = alter->request;
+    alter->response =
+        (struct stele_alter_partition_response){.leader_id = active->control->mlog.quorum.election.leader_id};
+    if (active->is_active) {
+        alter->response.err =
+            stele_registry_admit(&active->registry, request->node_id, request->node_epoch, request->request_number);
+        alter->is_admitted = true;
+        alter->quorum_epoch = active->epoch;
+    }
+    alter->turn.begin = begin;
+    alter->turn.done = done;
+    stele_active_take(active, &alter->turn);
+}
+
+void stele_partition_alter_drop(struct stele_partition_alter *alter)
+{
+    stele_active_drop(&alter->turn);
+}
+
+/* Of another node. */
+
+struct alter_call {
+    struct stele_task task;
+    struct stele_server_call *call; /* its arena is ours until the task goes home */
+    struct stele_partition_alter alter;
+};
+
+static void home(struct stele_task *task)
+{
+    stele_server_call_done(STELE_CONTAINER_OF(task, struct alter_call, task)->call);
+}
+
+static void answered(struct stele_partition_alter *alter)
+{
+    struct alter_call *asked = STELE_CONTAINER_OF(alter, struct alter_call, alter);
+    struct stele_shard *shard = asked->call->shard;
+    asked->call->response.body.alter_partition = alter->response;
+    asked->task.run = home;
+    stele_shard_send(&shard->node->shards[STELE_SHARD_CONTROL], shard, &asked->task);
+}
+
+static void arrived(struct stele_task *task)
+{
+    struct alter_call *asked = STELE_CONTAINER_OF(task, struct alter_call, task);
+    stele_partition_alter_take(&asked->call->shard->node->control.active, &asked->alter);
+}
+
+/* Only when the node ends in the middle is it still under way. */
+static void release(struct stele_server_call *call)
+{
+    struct alter_call *asked = call->state;
+    stele_partition_alter_drop(&asked->alter);
+}
+
+void stele_handle_alter_partition(struct stele_server_call *call)
+{
+    struct alter_call *asked;
+    if (!call->session->listener->is_peer) {
+        stele_server_call_fail(call, "a request between nodes, on a listener that is not theirs");
+        return;
+    }
+    asked = stele_arena_alloc(&call->arena, sizeof(*asked));
+    if (asked == NULL) {
+        stele_server_call_fail(call, "memory ran out");
+        return;
+    }
+    asked->call = call;
+    asked->alter.request = &call->request.body.alter_partition;
+    asked->alter.arena = &call->arena;
+    asked->alter.done = answered;
+    call->state = asked;
+    call->release = release;
+    asked->task.run = arrived;
+    stele_shard_send(call->shard, &call->shard->node->shards[STELE_SHARD_CONTROL], &asked->task);
+}

@@ -1,0 +1,31 @@
+/* What changes partitions at the active controller: leaders that ask for another in-sync set (ALTER_PARTITION), those
+ * of this node and of others alike. */
+#ifndef STELE_NODE_ACTIVE_PARTITIONS_H
+#define STELE_NODE_ACTIVE_PARTITIONS_H
+
+#include "node/active.h"
+
+/** A request of a leader's node; lives in its asker's memory until `done`, as all that the request points to. */
+struct stele_partition_alter {
+    const struct stele_alter_partition_request *request;
+    struct stele_arena *arena; /* the asker's: gets the results */
+    /* On the control shard, never from inside take. The response lives as long as the arena. NOT_CONTROLLER and errors
+     * of resources in it: whether anything was changed is not known. */
+    void (*done)(struct stele_partition_alter *alter);
+    struct stele_alter_partition_response response;
+
+    /* the rest is node/active_partitions.c's; all zero before it is taken */
+    struct stele_active_turn turn;
+    bool is_admitted;
+    int32_t quorum_epoch; /* in which it was */
+};
+
+/** On the control shard: requests of one node are worked on in the order in which they are taken. */
+void stele_partition_alter_take(struct stele_active *active, struct stele_partition_alter *alter);
+/** At the end of the node, or when nobody wants the answer any more; also of one that was never taken, or is done. */
+void stele_partition_alter_drop(struct stele_partition_alter *alter);
+
+/** NULL when the image has no such partition. */
+struct stele_image_partition *stele_image_partition_of(const struct stele_image_topic *topic, int32_t number);
+
+#endif

@@ -1,0 +1,43 @@
+/* The wishes of this node's leaders for another in-sync set, on their way to the cluster's controller: collected, and
+ * sent as one ALTER_PARTITION request at a time.
+ *
+ * Invariants
+ *  1. One request is under way at a time. Its wishes are in `sent`, in the order in which they came; those that came
+ *     later wait behind them.
+ *  2. Requests are numbered upwards in one life of the node. What an answer was lost of is asked again under a new
+ *     number: the controller works on no older copy after it, so the answer to the copy sent last is the last word.
+ *  3. A wish is answered once: as the controller decided, or NOT_CONTROLLER when this node takes part no longer. While
+ *     no controller answers, it waits. */
+#ifndef STELE_NODE_ISR_WISHES_H
+#define STELE_NODE_ISR_WISHES_H
+
+#include "base/timing_wheel.h"
+#include "node/active_partitions.h"
+#include "node/peers.h"
+
+struct stele_isr_wishes {
+    struct stele_controller *control; /* NULL: it does not take part */
+    struct stele_list waiting, sent;  /* `held` of the wishes */
+    size_t sent_count;
+    int64_t last_number; /* of a request */
+    struct stele_task task;
+    bool is_posted;
+    struct stele_timer timer; /* tries again */
+
+    /* the request under way */
+    bool is_asking;
+    struct stele_peer *peer; /* who has it; NULL: this node itself */
+    struct stele_arena arena;
+    struct stele_request request;
+    struct stele_call call;
+    struct stele_partition_alter alter;
+};
+
+/** From now on this node's wishes go to the controller of its cluster. */
+void stele_isr_wishes_begin(struct stele_isr_wishes *wishes, struct stele_controller *control);
+/** It takes part no longer: what waits is answered NOT_CONTROLLER, and what comes. */
+void stele_isr_wishes_end(struct stele_isr_wishes *wishes);
+/** At the end of the node: nobody is answered. Also after end, or without begin. */
+void stele_isr_wishes_drop(struct stele_isr_wishes *wishes);
+
+#endif
