@@ -275,7 +275,8 @@ static bool make_shards(struct server *server)
         shard->index = i;
         shard->loop = stele_loop_new(&options);
         shard->tcp = shard->loop != NULL ? stele_tcp_new(shard->loop) : NULL;
-        if (shard->tcp == NULL)
+        /* Of a peer that is gone the name may be gone too, and name servers are slow to say so. */
+        if (shard->tcp == NULL || stele_tcp_look_up_aside(shard->tcp, stele_addresses_find) != STELE_OK)
             return false;
         server->envs[i] = stele_loop_env(shard->loop);
         server->nets[i] = stele_tcp_net(shard->tcp);

@@ -53,7 +53,9 @@ static void bury(struct stele_conn *conn)
     conn->is_dead = true;
     event_del(&conn->read_event);
     event_del(&conn->write_event);
-    close(conn->fd);
+    stele_tcp__dial_end(conn);
+    if (conn->fd >= 0)
+        close(conn->fd);
     if (conn->limits != NULL)
         stele_conn_limits_leave(conn->limits, &conn->ip);
     while (conn->count > 0)
@@ -70,8 +72,7 @@ static void conn_free(struct stele_conn *conn)
     stele_mem_free(tcp->mem, conn);
 }
 
-/* The world ended the connection. */
-static void conn_lost(struct stele_conn *conn, enum stele_err why)
+void stele_tcp__conn_lost(struct stele_conn *conn, enum stele_err why)
 {
     bool tells = !conn->is_closing && !conn->is_dead;
     bool was_connecting = conn->is_connecting;
@@ -182,14 +183,14 @@ static void read_ready(evutil_socket_t fd, short what, void *arg)
         }
         ssize_t got = recv(conn->fd, at, bytes, 0);
         if (got == 0) {
-            conn_lost(conn, STELE_CLOSED);
+            stele_tcp__conn_lost(conn, STELE_CLOSED);
             return;
         }
         if (got < 0) {
             if (errno == EINTR)
                 continue;
             if (errno != EAGAIN && errno != EWOULDBLOCK)
-                conn_lost(conn, STELE_IO);
+                stele_tcp__conn_lost(conn, STELE_IO);
             return;
         }
         conn->handler->received(conn->arg, (size_t)got);
@@ -246,7 +247,7 @@ static void flush_conn(struct stele_conn *conn)
     while (conn->count > 0 && budget > 0) {
         bool is_file = piece_at(conn, 0)->buf == NULL;
         if (is_file && piece_at(conn, 0)->file->is_revoked) {
-            conn_lost(conn, STELE_CANCELLED);
+            stele_tcp__conn_lost(conn, STELE_CANCELLED);
             return;
         }
         ssize_t count = is_file ? send_file(conn) : send_buffers(conn);
@@ -255,7 +256,7 @@ static void flush_conn(struct stele_conn *conn)
         if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             break;
         if (count <= 0) { /* a file that ends too early counts as one that cannot be read */
-            conn_lost(conn, STELE_IO);
+            stele_tcp__conn_lost(conn, STELE_IO);
             return;
         }
         sent(conn, (size_t)count);
@@ -264,7 +265,7 @@ static void flush_conn(struct stele_conn *conn)
     if (conn->count > 0) {
         struct timeval linger = {.tv_sec = LINGER_S};
         if (event_add(&conn->write_event, conn->is_closing ? &linger : NULL) != 0)
-            conn_lost(conn, STELE_NO_MEMORY);
+            stele_tcp__conn_lost(conn, STELE_NO_MEMORY);
     } else if (conn->is_closing) {
         bury(conn);
     }
@@ -277,9 +278,11 @@ static void connected(struct stele_conn *conn)
     int failure = 0;
     socklen_t bytes = sizeof(failure);
     if (getsockopt(conn->fd, SOL_SOCKET, SO_ERROR, &failure, &bytes) != 0 || failure != 0) {
-        conn_lost(conn, STELE_UNREACHABLE);
+        if (stele_tcp__dial_next(conn) != STELE_OK)
+            stele_tcp__conn_lost(conn, STELE_UNREACHABLE);
         return;
     }
+    stele_tcp__dial_end(conn);
     conn->is_connecting = false;
     tcp_resume(conn);
     conn->handler->opened(conn->arg, STELE_OK);
@@ -295,7 +298,7 @@ static void write_ready(evutil_socket_t fd, short what, void *arg)
     if (conn->is_dead)
         return;
     if ((what & EV_TIMEOUT) != 0)
-        conn_lost(conn, STELE_REQUEST_TIMED_OUT);
+        stele_tcp__conn_lost(conn, STELE_REQUEST_TIMED_OUT);
     else if (conn->is_connecting)
         connected(conn);
     else
@@ -317,22 +320,30 @@ static void run_dirty(struct stele_loop_hook *hook)
     }
 }
 
+enum stele_err stele_tcp__conn_set_fd(struct stele_conn *conn, int fd)
+{
+    struct event_base *base = stele_loop_base(conn->tcp->loop);
+    if (event_assign(&conn->read_event, base, fd, EV_READ | EV_PERSIST, read_ready, conn) != 0 ||
+        event_assign(&conn->write_event, base, fd, EV_WRITE, write_ready, conn) != 0)
+        return STELE_NO_MEMORY;
+    conn->fd = fd;
+    int one = 1;
+    if (fd >= 0) /* answers are whole: nothing to wait for */
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    return STELE_OK;
+}
+
 enum stele_err stele_tcp__conn_new(struct stele_tcp *tcp, int fd, struct stele_conn **out_conn)
 {
     struct stele_conn *conn = stele_mem_alloc(tcp->mem, STELE_MEM_CONNECTION, sizeof(*conn));
     if (conn == NULL)
         return STELE_NO_MEMORY;
     conn->tcp = tcp;
-    conn->fd = fd;
     stele_list_init(&conn->dirty_link);
-    struct event_base *base = stele_loop_base(tcp->loop);
-    if (event_assign(&conn->read_event, base, fd, EV_READ | EV_PERSIST, read_ready, conn) != 0 ||
-        event_assign(&conn->write_event, base, fd, EV_WRITE, write_ready, conn) != 0) {
+    if (stele_tcp__conn_set_fd(conn, fd) != STELE_OK) {
         stele_mem_free(tcp->mem, conn);
         return STELE_NO_MEMORY;
     }
-    int one = 1;
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)); /* answers are whole: nothing to wait for */
     stele_list_push(&tcp->conns, &conn->link);
     tcp->count++;
     *out_conn = conn;
@@ -350,34 +361,8 @@ void stele_tcp__conn_drop(struct stele_conn *conn)
     bury(conn);
 }
 
-static enum stele_err tcp_connect(struct stele_net *net, const char *address, const struct stele_conn_handler *handler,
-                                  void *arg, struct stele_conn **out_conn)
-{
-    struct stele_tcp *tcp = STELE_CONTAINER_OF(net, struct stele_tcp, net);
-    struct stele_conn *conn = NULL;
-    int fd = -1;
-    enum stele_err err = stele_tcp__connect_start(address, &fd);
-    if (err != STELE_OK)
-        return err;
-    err = stele_tcp__conn_new(tcp, fd, &conn);
-    if (err != STELE_OK) {
-        close(fd);
-        return err;
-    }
-    conn->handler = handler;
-    conn->arg = arg;
-    conn->is_connecting = true;
-    (void)strncpy(conn->peer, address, sizeof(conn->peer) - 1);
-    if (event_add(&conn->write_event, NULL) != 0) {
-        stele_tcp__conn_drop(conn);
-        return STELE_NO_MEMORY;
-    }
-    *out_conn = conn;
-    return STELE_OK;
-}
-
 static const struct stele_net_ops net_ops = {
-    .connect = tcp_connect,
+    .connect = stele_tcp__connect,
     .send = tcp_send,
     .resume = tcp_resume,
     .close = tcp_close,
@@ -413,6 +398,7 @@ void stele_tcp_free(struct stele_tcp *tcp)
         stele_list_remove(&conn->dirty_link);
         conn_free(conn);
     }
+    stele_lookups_free(tcp->lookups);
     stele_list_remove(&tcp->hook.link);
     stele_mem_free(tcp->mem, tcp);
 }

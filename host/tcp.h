@@ -9,7 +9,7 @@
 
 #include "base/net.h"
 #include "host/conn_limits.h"
-#include "host/loop.h"
+#include "host/lookup.h"
 
 struct stele_tcp;
 
@@ -18,6 +18,11 @@ STELE_MUST_CHECK struct stele_tcp *stele_tcp_new(struct stele_loop *loop);
 /** Drops every connection without calling its handler. NULL is fine. Before the loop. */
 void stele_tcp_free(struct stele_tcp *tcp);
 struct stele_net *stele_tcp_net(struct stele_tcp *tcp);
+/** From here on threads look up names (host/lookup.h), by `find`: connect does not wait for them. Once. Errors:
+ * NO_MEMORY. */
+STELE_MUST_CHECK enum stele_err stele_tcp_look_up_aside(struct stele_tcp *tcp,
+                                                        enum stele_err (*find)(const char *address,
+                                                                               struct stele_addresses *out_addresses));
 
 /** A bound socket that does not listen yet; port 0 takes a free one, an address without a host (base/address.h) every
  * interface. Errors: UNREACHABLE (address not known or in use), INVALID_ARGUMENT; `error` names it. */

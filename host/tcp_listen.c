@@ -14,17 +14,17 @@ enum { BACKLOG = 1024, ACCEPTS_A_ROUND = 64, RETRY_MS = 100 };
 
 /* The first address that the name has; the caller frees it. Without a host every interface, of both families where
  * the machine has them. */
-static enum stele_err resolve(const char *address, int flags, struct addrinfo **out_info)
+static enum stele_err resolve(const char *address, struct addrinfo **out_info)
 {
     char host[STELE_HOST_BYTES], port[16];
     int32_t number = 0;
     enum stele_err err = stele_address_split(address, host, &number);
-    if (err != STELE_OK || (host[0] == 0 && (flags & AI_PASSIVE) == 0))
-        return STELE_INVALID_ARGUMENT;
+    if (err != STELE_OK)
+        return err;
     (void)snprintf(port, sizeof(port), "%d", (int)number);
     struct addrinfo hints = {.ai_family = host[0] == 0 ? AF_INET6 : AF_UNSPEC,
                              .ai_socktype = SOCK_STREAM,
-                             .ai_flags = flags | AI_NUMERICSERV};
+                             .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
     return getaddrinfo(host[0] == 0 ? NULL : host, port, &hints, out_info) == 0 ? STELE_OK : STELE_UNREACHABLE;
 }
 
@@ -60,7 +60,7 @@ enum stele_err stele_tcp_bind(const char *address, int *out_fd, int32_t *out_por
 {
     struct addrinfo *info = NULL;
     bool is_every = address[0] == ':';
-    enum stele_err err = resolve(address, AI_PASSIVE, &info);
+    enum stele_err err = resolve(address, &info);
     if (err == STELE_INVALID_ARGUMENT)
         return stele_error_set(error, err, "%s is no address: write HOST:PORT", address);
     int fd = err == STELE_OK ? bind_to(info, is_every) : -1, why = errno;
@@ -78,24 +78,6 @@ enum stele_err stele_tcp_bind(const char *address, int *out_fd, int32_t *out_por
                                address, why == EADDRINUSE ? "it is in use" : strerror(why));
     *out_fd = fd;
     *out_port = bound_port(fd);
-    return STELE_OK;
-}
-
-enum stele_err stele_tcp__connect_start(const char *address, int *out_fd)
-{
-    struct addrinfo *info = NULL;
-    enum stele_err err = resolve(address, 0, &info);
-    if (err != STELE_OK)
-        return err;
-    int fd = socket(info->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    bool is_good = fd >= 0 && (connect(fd, info->ai_addr, info->ai_addrlen) == 0 || errno == EINPROGRESS);
-    freeaddrinfo(info);
-    if (!is_good) {
-        if (fd >= 0)
-            close(fd);
-        return STELE_UNREACHABLE;
-    }
-    *out_fd = fd;
     return STELE_OK;
 }
 

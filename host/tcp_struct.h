@@ -1,7 +1,9 @@
-/* The inside of a net of sockets, shared by tcp.c (connections) and tcp_listen.c (addresses and accepting). */
+/* The inside of a net of sockets, shared by tcp.c (connections), tcp_dial.c (connecting) and tcp_listen.c (binding and
+ * accepting). */
 #ifndef STELE_HOST_TCP_STRUCT_H
 #define STELE_HOST_TCP_STRUCT_H
 
+#include "host/lookup.h"
 #include "host/tcp.h"
 
 #include <event2/event.h>
@@ -18,6 +20,7 @@ struct stele_tcp {
     int count;
 
     struct stele_list acceptors;
+    struct stele_lookups *lookups; /* NULL: connect waits for names */
 };
 
 /* A socket that is served. */
@@ -29,9 +32,16 @@ struct stele_acceptor {
     bool is_serving;
 };
 
+/* Where a connection goes that is not up yet. */
+struct stele_dial {
+    struct stele_lookup *lookup; /* of its name, under way */
+    struct stele_addresses to;
+    int tried; /* so many of them */
+};
+
 struct stele_conn {
     struct stele_tcp *tcp;
-    int fd;
+    int fd; /* -1 while its name is looked up */
     struct event read_event, write_event;
     const struct stele_conn_handler *handler;
     void *arg;
@@ -41,6 +51,7 @@ struct stele_conn {
     int head, count, capacity;
     size_t queued_bytes;
 
+    struct stele_dial *dial; /* while is_connecting */
     bool is_connecting, is_reading;
     bool is_closing; /* its owner gave it up: no handler is called any more */
     bool is_dead;    /* its descriptor is closed; freed at the end of the iteration */
@@ -50,15 +61,25 @@ struct stele_conn {
     char peer[STELE_PEER_BYTES];
 };
 
-/** A connection on `fd`, which is its own on success. */
+/** A connection on `fd`, which is its own on success; -1: it gets one later. */
 STELE_MUST_CHECK enum stele_err stele_tcp__conn_new(struct stele_tcp *tcp, int fd, struct stele_conn **out_conn);
+/** Gives a connection another descriptor; events of the one before have been deleted. Errors: NO_MEMORY. */
+STELE_MUST_CHECK enum stele_err stele_tcp__conn_set_fd(struct stele_conn *conn, int fd);
 /** Begins to read. */
 void stele_tcp__conn_start(struct stele_conn *conn);
 /** Closes without a word to the handler. */
 void stele_tcp__conn_drop(struct stele_conn *conn);
 /** Frees what serves sockets, at the end. */
 void stele_tcp__acceptors_free(struct stele_tcp *tcp);
-/** A socket whose connection is under way. Errors: UNREACHABLE, INVALID_ARGUMENT. */
-STELE_MUST_CHECK enum stele_err stele_tcp__connect_start(const char *address, int *out_fd);
+/** The world ended the connection: its handler is told. */
+void stele_tcp__conn_lost(struct stele_conn *conn, enum stele_err why);
+
+/** What connect of the net does. */
+enum stele_err stele_tcp__connect(struct stele_net *net, const char *address, const struct stele_conn_handler *handler,
+                                  void *arg, struct stele_conn **out_conn);
+/** Goes on to the next address that takes a connection up. Errors: UNREACHABLE (there is none), NO_MEMORY. */
+STELE_MUST_CHECK enum stele_err stele_tcp__dial_next(struct stele_conn *conn);
+/** Frees what only one that connects has. */
+void stele_tcp__dial_end(struct stele_conn *conn);
 
 #endif

@@ -1,4 +1,5 @@
-/* Connections over real sockets: file ranges that are not whole, several sockets for one net, limits, addresses. */
+/* Connections over real sockets: file ranges that are not whole, several sockets for one net, limits, addresses, names
+ * that are looked up. */
 #include "base/test/support.h"
 #include "host/conn_limits.h"
 #include "host/loop.h"
@@ -8,6 +9,9 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -355,12 +359,176 @@ static void test_bind(void **state)
     close(fd);
 }
 
+/* Names, as threads look them up. */
+
+static struct {
+    sem_t may_answer; /* of slow.test */
+    atomic_int asked, answered;
+} names;
+
+static enum stele_err find_name(const char *address, struct stele_addresses *out_addresses)
+{
+    char none[32], some[32];
+    struct stele_addresses first;
+    names.asked++;
+    if (strncmp(address, "slow.", 5) == 0)
+        assert_int_equal(sem_wait(&names.may_answer), 0);
+    (void)snprintf(some, sizeof(some), "127.0.0.1:%d", (int)world.ports[0]);
+    (void)snprintf(none, sizeof(none), "127.0.0.1:%d", (int)world.ports[1]);
+    enum stele_err err =
+        strncmp(address, "no.", 3) == 0 ? STELE_UNREACHABLE : stele_addresses_read(some, out_addresses);
+    if (strncmp(address, "second.", 7) == 0 && stele_addresses_read(none, &first) == STELE_OK) {
+        out_addresses->at[1] = out_addresses->at[0];
+        out_addresses->at[0] = first.at[0];
+        out_addresses->count = 2;
+    } else if (strncmp(address, "dead.", 5) == 0) {
+        err = stele_addresses_read(none, out_addresses);
+    }
+    names.answered++;
+    return err;
+}
+
+struct call {
+    struct end end;
+    int opened;
+    enum stele_err err;
+};
+
+static void call_opened(void *arg, enum stele_err err)
+{
+    struct call *call = STELE_CONTAINER_OF(arg, struct call, end);
+    call->opened++;
+    call->err = err;
+}
+
+static const struct stele_conn_handler call_handler = {
+    .opened = call_opened, .space = end_space, .received = end_received, .sent = end_sent, .closed = end_closed};
+
+static void start_call(struct call *call, const char *address)
+{
+    struct stele_net *net = stele_tcp_net(world.tcp);
+    *call = (struct call){.opened = 0};
+    assert_ok(net->ops->connect(net, address, &call_handler, &call->end, &call->end.conn));
+    assert_int_equal(call->opened, 0);
+}
+
+static void await_call(const struct call *call)
+{
+    for (int i = 0; i < ROUNDS_MAX && call->opened == 0; i++)
+        turn();
+    assert_int_equal(call->opened, 1);
+}
+
+/* Socket 0 serves; nothing listens at the port of socket 1. */
+static void begin_names(void)
+{
+    struct stele_error error;
+    stele_tcp_unserve(world.tcp);
+    close(world.fds[1]);
+    assert_ok(stele_tcp_bind("127.0.0.1:0", &world.fds[1], &world.ports[1], &error));
+    struct stele_tcp_accept accept = {
+        .fd = world.fds[0], .accepted = accepted, .refused = refused, .arg = &world.doors[0], .limits = world.limits};
+    assert_ok(stele_tcp_serve(world.tcp, &accept));
+    assert_ok(stele_tcp_look_up_aside(world.tcp, find_name));
+    assert_int_equal(sem_init(&names.may_answer, 0, 0), 0);
+    names.asked = 0;
+    names.answered = 0;
+}
+
+/* A name's addresses are tried in order until one takes the connection; when none does, or there are none, the caller
+ * is told once. An IP address asks nobody. */
+static void test_names(void **state)
+{
+    static const struct {
+        const char *address;
+        enum stele_err err;
+    } rows[] = {
+        {"one.test:1", STELE_OK},
+        {"second.test:1", STELE_OK},
+        {"no.test:1", STELE_UNREACHABLE},
+        {"dead.test:1", STELE_UNREACHABLE},
+    };
+    char address[32];
+    struct call call;
+    (void)state;
+    begin_names();
+    for (size_t i = 0; i < STELE_ARRAY_LEN(rows); i++) {
+        start_call(&call, rows[i].address);
+        await_call(&call);
+        assert_int_equal(call.err, rows[i].err);
+        if (rows[i].err == STELE_OK)
+            stele_tcp_net(world.tcp)->ops->close(call.end.conn, false);
+    }
+    assert_int_equal(names.asked, STELE_ARRAY_LEN(rows));
+    (void)snprintf(address, sizeof(address), "127.0.0.1:%d", (int)world.ports[0]);
+    start_call(&call, address);
+    await_call(&call);
+    assert_ok(call.err);
+    assert_int_equal(names.asked, STELE_ARRAY_LEN(rows));
+    assert_int_equal(stele_tcp_net(world.tcp)->ops->connect(stele_tcp_net(world.tcp), "nothing", &call_handler,
+                                                            &call.end, &call.end.conn),
+                     STELE_INVALID_ARGUMENT);
+}
+
+/* A name server that does not answer holds up nobody else. Who gives up and comes again for the same name waits for the
+ * same question; what was queued meanwhile leaves when the connection is up. */
+static void test_slow_name(void **state)
+{
+    struct call slow, other;
+    uint8_t byte = 'x';
+    (void)state;
+    begin_names();
+    start_call(&slow, "slow.test:1");
+    for (int i = 0; i < 3; i++) {
+        start_call(&other, "one.test:1");
+        await_call(&other);
+        assert_ok(other.err);
+    }
+    assert_int_equal(slow.opened, 0);
+    stele_tcp_net(world.tcp)->ops->close(slow.end.conn, false);
+    turn();
+    start_call(&slow, "slow.test:1");
+    assert_int_equal(names.asked, 4);
+    struct stele_buf *buf = stele_buf_new(&world.mem.mem, STELE_MEM_REQUEST, 1);
+    memcpy(buf->bytes, &byte, 1);
+    struct stele_piece piece = {.buf = buf, .at = buf->bytes, .bytes = 1};
+    assert_ok(stele_tcp_net(world.tcp)->ops->send(slow.end.conn, &piece, 1));
+    stele_buf_unref(buf);
+    sem_post(&names.may_answer);
+    await_call(&slow);
+    assert_ok(slow.err);
+    assert_int_equal(names.asked, 4);
+    for (int i = 0; i < ROUNDS_MAX && world.end_count < 4; i++)
+        turn();
+    assert_int_equal(world.end_count, 4);
+}
+
+/* The net ends while one question is open and another was answered to nobody: no thread is waited for, nothing is told
+ * any more, and the thread ends when its answer comes. */
+static void test_end_amid_lookups(void **state)
+{
+    struct call slow, done;
+    begin_names();
+    start_call(&slow, "slow.test:1");
+    start_call(&done, "one.test:1");
+    while (names.answered < 1)
+        sched_yield();
+    assert_int_equal(teardown(state), 0);
+    sem_post(&names.may_answer);
+    while (names.answered < 2)
+        sched_yield();
+    assert_int_equal(slow.opened + done.opened, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_ranges, setup, teardown),
         cmocka_unit_test_setup_teardown(test_doors, setup, teardown),
         cmocka_unit_test_setup_teardown(test_bind, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_names, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_slow_name, setup, teardown),
+        cmocka_unit_test_setup(test_end_amid_lookups, setup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
