@@ -353,48 +353,56 @@ enum stele_err stele_segment_scan_next(const struct stele_segment *seg, struct s
     return err;
 }
 
-/* The offset after the last batch that headers lead to before position `pos`. */
-static enum stele_err end_before(struct stele_segment *seg, int64_t pos, int64_t *out_offset)
+/* The offset after the last batch before position `pos`, of its header alone where its checksum is wrong; what is
+ * damaged before is passed over. */
+static enum stele_err end_before(struct stele_segment *seg, struct stele_scan *scan, struct stele_file *file,
+                                 int64_t pos, int64_t *out_offset)
 {
     struct stele_batch_header header;
-    int64_t at = 0, bytes = 0, end = seg->base_offset;
-    while (at < pos) {
-        enum stele_err err = stele_segment_header_at(seg, at, &header, &bytes);
-        if (err != STELE_OK && err != STELE_CORRUPT)
-            return err;
-        if (err == STELE_CORRUPT)
-            break; /* other damage: `pos` was reached from behind it */
-        end = stele_batch_last_offset(&header) + 1;
-        at += bytes;
+    struct stele_scanned batch;
+    int64_t bytes = 0, end = seg->base_offset;
+    enum stele_err err = stele_scan_start(scan, file, 0, pos);
+    while (err == STELE_OK) {
+        err = stele_scan_next(scan, &batch);
+        if (err == STELE_OK)
+            end = stele_batch_last_offset(&batch.header) + 1;
+        if (err != STELE_CORRUPT)
+            continue;
+        err = stele_segment_header_at(seg, scan->pos, &header, &bytes);
+        if (err == STELE_OK && scan->pos + bytes <= pos)
+            end = stele_batch_last_offset(&header) + 1;
+        if (err == STELE_OK || err == STELE_CORRUPT)
+            err = stele_scan_resync(scan, seg->base_offset);
     }
     *out_offset = end;
-    return STELE_OK;
+    return err == STELE_END ? STELE_OK : err;
 }
 
 /* Damage at `*inout_pos` keeps headers from telling where the first batch is that reaches `offset`: the sound ones
- * behind it that do not are not to go with it. END: none reaches it. */
+ * behind it that do not are not to go with it, and what is damaged right behind those is. END: none reaches it. */
 static enum stele_err find_behind_damage(struct stele_segment *seg, int64_t offset, int64_t *inout_pos)
 {
     struct stele_file *file = NULL;
     struct stele_scan scan;
-    struct stele_scanned batch;
-    int64_t end = 0;
-    enum stele_err err = end_before(seg, *inout_pos, &end);
-    if (err != STELE_OK || end >= offset)
-        return err;
-    err = stele_cached_file_pin(seg->file, &file);
+    struct stele_scanned batch = {.pos = *inout_pos};
+    int64_t end = 0, pos = *inout_pos;
+    enum stele_err err = stele_cached_file_pin(seg->file, &file);
     if (err != STELE_OK)
         return err;
     stele_scan_init(&scan, seg->env->mem);
-    err = stele_scan_start(&scan, file, *inout_pos, seg->bytes);
-    while (err == STELE_OK) {
+    err = end_before(seg, &scan, file, pos, &end);
+    if (err == STELE_OK)
+        err = stele_scan_start(&scan, file, pos, seg->bytes);
+    while (err == STELE_OK && end < offset) {
         err = stele_scan_next(&scan, &batch);
         if (err == STELE_CORRUPT)
             err = stele_scan_resync(&scan, seg->base_offset);
         else if (err == STELE_OK && stele_batch_last_offset(&batch.header) >= offset)
             break;
+        else if (err == STELE_OK)
+            end = stele_batch_last_offset(&batch.header) + 1;
     }
-    *inout_pos = err == STELE_OK ? batch.pos : seg->bytes;
+    *inout_pos = err != STELE_OK ? seg->bytes : end < offset ? batch.pos : scan.pos;
     stele_scan_deinit(&scan);
     stele_cached_file_unpin(seg->file);
     return err;

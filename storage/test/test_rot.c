@@ -202,6 +202,35 @@ static void test_truncation_behind_unseen_damage(void **state)
     assert_int_equal(world_size(w, world_file(0, ".log")), pos);
 }
 
+/* Rot that no start has seen, in two places: a truncation to the second takes what rotted there along, so that no
+ * reader of the batches between gets it. */
+static void truncate_to_second_damage(struct log_world *w, int index_interval_bytes)
+{
+    w->open.config.index_interval_bytes = index_interval_bytes;
+    fill_one_segment(w);
+    int64_t first = world_pos(w, 4, 0), second = world_pos(w, 20, 0), end = world_size(w, world_file(0, ".log"));
+    for (int64_t pos = first; pos < end; pos = pos + 1 == first + 40 ? second : pos + 1)
+        assert_ok(sim_disk_flip(w->disk, world_file(0, ".log").text, pos, 0xff));
+    assert_ok(stele_log_truncate(w->log, 20));
+    assert_int_equal(world_size(w, world_file(0, ".log")), second);
+    world_check_readable(w, 5, 20);
+    world_append(w, 2, 1);
+    world_check_readable(w, 20, 22);
+    assert_ok(stele_log_flush(w->log));
+    world_reopen(w, 22, 22);
+    check_all_but(w, 4, 22);
+}
+
+static void test_truncation_to_second_damage(void **state)
+{
+    truncate_to_second_damage(*state, 3000);
+}
+
+static void test_truncation_to_second_damage_with_entries(void **state)
+{
+    truncate_to_second_damage(*state, 0);
+}
+
 /* Rot of the batch before a truncation, which no start has seen: what is appended from there on is not lost with it
  * when the process dies before the next flush. */
 static void test_truncation_right_behind_unseen_damage(void **state)
@@ -310,6 +339,8 @@ int main(void)
         CASE(test_last_offset_that_claims_others),
         CASE(test_reads_behind_unseen_damage_with_entries),
         CASE(test_truncation_behind_unseen_damage),
+        CASE(test_truncation_to_second_damage),
+        CASE(test_truncation_to_second_damage_with_entries),
         CASE(test_truncation_right_behind_unseen_damage),
         CASE(test_every_bit_of_the_epochs),
         CASE(test_every_bit_of_the_history),
