@@ -2,6 +2,7 @@
 #include "base/check.h"
 #include "storage/checkpoint.h"
 #include "storage/log_struct.h"
+#include "storage/resync.h"
 #include "storage/retention.h"
 #include "storage/scan.h"
 
@@ -237,6 +238,19 @@ static enum stele_err note_cut(struct stele_log *log, int64_t offset)
     return err == STELE_NO_SPACE || err == STELE_NO_MEMORY ? STELE_OK : err;
 }
 
+/* The last segment of the log, and nothing of it is left: recovery counts on no byte of before being in such a file. */
+static enum stele_err sync_emptied(struct stele_log *log)
+{
+    struct stele_file *file = NULL;
+    struct stele_cached_file *cached = stele_log__active(log)->file;
+    enum stele_err err = stele_cached_file_pin(cached, &file);
+    if (err != STELE_OK)
+        return err;
+    err = stele_sync_marked(file, log->dir);
+    stele_cached_file_unpin(cached);
+    return err;
+}
+
 static enum stele_err cut(struct stele_log *log, int64_t offset)
 {
     enum stele_reason reason = STELE_REASON_TRUNCATED;
@@ -245,6 +259,8 @@ static enum stele_err cut(struct stele_log *log, int64_t offset)
         err = stele_log__drop_segments(log, log->segment_count - 1, log->segment_count, &reason);
     if (err == STELE_OK)
         err = stele_segment_truncate(stele_log__active(log), offset);
+    if (err == STELE_OK && stele_log__active(log)->bytes == 0)
+        err = sync_emptied(log);
     if (err != STELE_OK)
         return err;
     lower_to(log, offset);

@@ -49,7 +49,8 @@ static void note_damage(struct stele_recovery *rec, const struct stele_history_e
 }
 
 /* A truncation ends what was said of the offsets from there on. It may not have become durable, but for that of a torn
- * tail: then bytes of before may lie behind it in its file. */
+ * tail: then bytes of before may lie behind it in its file. A file that it left nothing of was made anew or emptied
+ * durably. */
 static void note_cut(struct stele_recovery *rec, int64_t offset, enum stele_reason reason)
 {
     int kept = 0, holder = -1;
@@ -64,7 +65,8 @@ static void note_cut(struct stele_recovery *rec, int64_t offset, enum stele_reas
         rec->files.segments[i].was_deleted_from_front &= rec->files.segments[i].base_offset < offset;
         holder = rec->files.segments[i].base_offset <= offset ? i : holder;
     }
-    if (holder >= 0 && reason != STELE_REASON_TORN_TAIL)
+    bool is_anew = holder >= 0 && reason == STELE_REASON_TRUNCATED && rec->files.segments[holder].base_offset == offset;
+    if (holder >= 0 && reason != STELE_REASON_TORN_TAIL && !is_anew)
         rec->files.segments[holder].cut_offset = stele_min_i64(rec->files.segments[holder].cut_offset, offset);
 }
 

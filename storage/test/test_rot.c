@@ -231,6 +231,40 @@ static void test_truncation_to_second_damage_with_entries(void **state)
     truncate_to_second_damage(*state, 0);
 }
 
+/* Rot below the log's start, in a segment that a restart of the log or a truncation to its first offset began: it takes
+ * nothing of what is alive along, though no flush has reached that. */
+static void rot_below_start(struct log_world *w, bool is_restart)
+{
+    enum { BASE = 50, START = 55, END = 60 };
+    w->open.config.segment_bytes = 4000;
+    world_open(w);
+    world_append(w, RECORDS, 0);
+    assert_ok(stele_log_restart_at(w->log, BASE));
+    world_append(w, END - BASE, 1);
+    if (!is_restart) {
+        assert_ok(stele_log_restart_at(w->log, BASE));
+        world_append(w, END - BASE + 1, 2);
+        assert_ok(stele_log_truncate(w->log, BASE));
+        world_append(w, END - BASE, 3);
+    }
+    assert_ok(sim_disk_flip(w->disk, world_file(BASE, ".log").text, world_pos(w, START, BASE) - 1, 1));
+    w->open.log_start_offset = START;
+    world_reopen(w, BASE, START);
+    assert_int_equal(stele_log_end_offset(w->log), END);
+    assert_int_equal(stele_log_damaged_count(w->log), 0);
+    world_check_readable(w, START, END);
+}
+
+static void test_rot_below_the_start_after_a_restart(void **state)
+{
+    rot_below_start(*state, true);
+}
+
+static void test_rot_below_the_start_after_a_truncation_to_nothing(void **state)
+{
+    rot_below_start(*state, false);
+}
+
 /* Rot of the batch before a truncation, which no start has seen: what is appended from there on is not lost with it
  * when the process dies before the next flush. */
 static void test_truncation_right_behind_unseen_damage(void **state)
@@ -339,6 +373,8 @@ int main(void)
         CASE(test_last_offset_that_claims_others),
         CASE(test_reads_behind_unseen_damage_with_entries),
         CASE(test_truncation_behind_unseen_damage),
+        CASE(test_rot_below_the_start_after_a_restart),
+        CASE(test_rot_below_the_start_after_a_truncation_to_nothing),
         CASE(test_truncation_to_second_damage),
         CASE(test_truncation_to_second_damage_with_entries),
         CASE(test_truncation_right_behind_unseen_damage),
