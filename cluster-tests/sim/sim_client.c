@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 enum { STACK_BYTES = 1 << 20, NEWS_US_MAX = 200 };
+#define CLOCK_MS_MAX (INT64_MAX / 4000)
 
 static void yield(struct sim_client *client)
 {
@@ -20,7 +21,8 @@ static void client_wait(struct stele_client_driver *driver, int64_t until_ms)
     struct sim_world *world = client->world;
     int64_t after_us = 1;
     if (until_ms > stele_env_mono_ms(&client->env.env))
-        after_us = stele_min_i64(until_ms, INT64_MAX / 2000) * 1000 - sim_world_now_us(world);
+        after_us = sim_process_world_us(&client->process, stele_min_i64(until_ms, CLOCK_MS_MAX) * 1000) -
+                   sim_world_now_us(world);
     sim_event_after(world, &client->wake, stele_max_i64(after_us, 1));
     client->is_waiting = true;
     yield(client);

@@ -528,3 +528,26 @@ const struct stele_vfs_ops sim_disk_ops = {
     .free_bytes = sim_free_bytes,
     .lock = sim_lock,
 };
+
+/* Looks */
+
+static struct sim_node *look_at(struct sim_disk *disk, const char *path, bool is_dir)
+{
+    struct sim_place place;
+    if (sim_names_find(&disk->names, SIM_LIVE, path, &place) != STELE_OK || place.node == NULL)
+        return NULL;
+    return place.node->is_dir == is_dir ? place.node : NULL;
+}
+
+size_t sim_disk_peek(struct sim_disk *disk, const char *path, void *out_bytes, size_t bytes, int64_t pos)
+{
+    const struct sim_node *node = look_at(disk, path, false);
+    return node == NULL ? 0 : sim_image_read(&node->image, out_bytes, bytes, pos);
+}
+
+void sim_disk_peek_names(struct sim_disk *disk, const char *path, void (*each)(void *arg, const char *name), void *arg)
+{
+    const struct sim_node *node = look_at(disk, path, true);
+    for (int64_t i = 0; node != NULL && i < node->entries[SIM_LIVE].count; i++)
+        each(arg, node->entries[SIM_LIVE].items[i].name->text);
+}

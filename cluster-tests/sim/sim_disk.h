@@ -110,6 +110,10 @@ struct sim_disk *sim_disk_new(uint64_t seed);
 struct sim_disk *sim_disk_copy(struct sim_disk *disk);
 /** Files and maps still in use are not to be touched any more; a teardown checks sim_disk_in_use first. */
 void sim_disk_free(struct sim_disk *disk);
+/** Looks that the disk does not notice: bytes as a reader sees them now, fewer at the end of the file or when it is not
+ * there; and the names in a directory. */
+size_t sim_disk_peek(struct sim_disk *disk, const char *path, void *out_bytes, size_t bytes, int64_t pos);
+void sim_disk_peek_names(struct sim_disk *disk, const char *path, void (*each)(void *arg, const char *name), void *arg);
 /** Open files, locks and maps. */
 int64_t sim_disk_in_use(const struct sim_disk *disk);
 /** Gives back what a program that is gone left open: its handles are not to be touched any more. */

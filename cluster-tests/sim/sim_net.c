@@ -26,6 +26,25 @@ int64_t sim_net_latency(struct sim_world *world)
     return 1 + rates->latency_us_min + sim_draw_log(sim_stream(world, SIM_STREAM_LATENCY), rates->latency_us_max);
 }
 
+static int side_of(const struct stele_conn *conn)
+{
+    return conn == &conn->link->ends[0] ? 0 : 1;
+}
+
+int64_t sim_conn_latency(const struct stele_conn *conn)
+{
+    const struct sim_link *link = conn->link;
+    int side = side_of(conn);
+    return sim_net_latency(link->world) + link->world->net->delay_us[link->hosts[side]][link->hosts[1 - side]];
+}
+
+bool sim_conn_is_blocked(const struct stele_conn *conn)
+{
+    const struct sim_link *link = conn->link;
+    int side = side_of(conn);
+    return sim_net_is_blocked(link->world, link->hosts[side], link->hosts[1 - side]);
+}
+
 /* The end of an end. */
 
 static void release(struct stele_piece *piece)
@@ -86,7 +105,7 @@ static void die(struct stele_conn *conn, bool gives_back)
     } else if (peer->state != SIM_END_DEAD && (!link->is_silent || conn->arrives_still)) {
         if (conn->pipe_count > 0)
             sim_world_reach(world, SIM_POINT_LATE_BYTES);
-        sim_event_hurry(world, &conn->arrive, sim_net_latency(world));
+        sim_event_hurry(world, &conn->arrive, sim_conn_latency(conn));
     }
 }
 
@@ -201,7 +220,7 @@ static void run_pump(struct sim_event *event)
     if (conn->count > 0)
         sim_world_reach(world, SIM_POINT_SEND_FULL);
     if (!link->is_silent)
-        sim_event_hurry(world, &conn->arrive, sim_net_latency(world));
+        sim_event_hurry(world, &conn->arrive, sim_conn_latency(conn));
     else if (!link->is_machine_off && peer_of(conn)->state == SIM_END_DEAD)
         sim_conn_lose(conn, 1 + sim_draw_log(sim_stream(world, SIM_STREAM_RESET), RETRANSMIT_US_MAX));
     if (conn->count == 0 && conn->state == SIM_END_CLOSING)
@@ -288,7 +307,7 @@ static void run_arrive(struct sim_event *event)
     struct stele_conn *from = STELE_CONTAINER_OF(event, struct stele_conn, arrive), *to = peer_of(from);
     struct sim_world *world = from->link->world;
     bool is_silent = from->link->is_silent && (!from->arrives_still || from->pipe_count == 0);
-    if (is_silent || to->state == SIM_END_DEAD || to->state == SIM_END_CONNECTING)
+    if (is_silent || to->state == SIM_END_DEAD || to->state == SIM_END_CONNECTING || sim_conn_is_blocked(from))
         return;
     if (from->stalled_us > world->now_us) {
         sim_event_at(world, event, from->stalled_us);
@@ -397,6 +416,11 @@ static void run_reach(struct sim_event *event)
 {
     struct sim_link *link = STELE_CONTAINER_OF(event, struct sim_link, open);
     struct sim_listener *listener = find_listener(link->world, link->address);
+    if (sim_conn_is_blocked(&link->ends[0]) || sim_conn_is_blocked(&link->ends[1])) { /* it is tried again */
+        sim_event_after(link->world, event,
+                        1 + sim_draw_log(sim_stream(link->world, SIM_STREAM_CONNECT), RETRANSMIT_US_MAX));
+        return;
+    }
     if (listener != NULL)
         link->loop = (int)stele_prng_below(sim_stream(link->world, SIM_STREAM_CONNECT), (uint64_t)listener->net_count);
     sim_event_init(event, "accept", listener == NULL ? NULL : listener->nets[link->loop].env, run_accept);
@@ -425,6 +449,10 @@ static enum stele_err net_connect(struct stele_net *base, const char *address, c
     link->world = world;
     link->number = ++world->net->link_count;
     (void)snprintf(link->address, sizeof(link->address), "%s", address);
+    char host[32];
+    (void)snprintf(host, sizeof(host), "%.*s", (int)stele_min_size(strcspn(address, ":"), sizeof(host) - 1), address);
+    link->hosts[0] = net->host;
+    link->hosts[1] = sim_net_host(world, host);
     size_t pipe_bytes = (size_t)stele_prng_range(prng, (int64_t)rates->pipe_bytes_min, (int64_t)rates->pipe_bytes_max);
     struct stele_conn *near = &link->ends[0], *far = &link->ends[1];
     end_init(link, near, pipe_bytes);
@@ -447,7 +475,7 @@ static enum stele_err net_connect(struct stele_net *base, const char *address, c
         sim_world_reach(world, SIM_POINT_BLACKHOLED);
         link->is_silent = true;
     } else {
-        sim_event_after(world, &link->open, sim_net_latency(world));
+        sim_event_after(world, &link->open, sim_conn_latency(near));
     }
     *out_conn = near;
     return STELE_OK;
@@ -458,7 +486,8 @@ static const struct stele_net_ops net_ops = {
 
 void sim_net_init(struct sim_net *net, struct sim_env *env)
 {
-    *net = (struct sim_net){.net.ops = &net_ops, .env = env};
+    *net = (struct sim_net){
+        .net.ops = &net_ops, .env = env, .host = sim_net_host(env->process->world, env->process->name)};
     stele_list_init(&net->conns);
 }
 

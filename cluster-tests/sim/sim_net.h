@@ -20,8 +20,11 @@ struct sim_net_rates {
     size_t chunk_bytes_max; /* handed over at a time, three times of four; 0: all that is there */
 };
 
+enum { SIM_HOSTS_MAX = 32 };
+
 /** The net of one env. */
 struct sim_net {
+    int host;
     struct stele_net net;
     struct sim_env *env;
     struct stele_list conns; /* its ends that are not dead */
@@ -67,6 +70,22 @@ struct sim_net_tap {
     void *arg;
 };
 void sim_net_set_tap(struct sim_world *world, const struct sim_net_tap *tap);
+
+/* Between two machines, which are known by the part of an address before ':', or by the name of a process. */
+
+int sim_net_host(struct sim_world *world, const char *name);
+/** Nothing arrives at `to` from `from`: what was sent waits, connections are not made. Counted: each `block` needs a
+ * `free`. After that the senders' retries bring what waited. */
+void sim_net_block(struct sim_world *world, int from, int to);
+void sim_net_free(struct sim_world *world, int from, int to);
+bool sim_net_is_blocked(const struct sim_world *world, int from, int to);
+/** What `from` sends to `to` takes so much longer. */
+void sim_net_delay(struct sim_world *world, int from, int to, int64_t us);
+/* One of the connections that are up between the two, by turns of `which`; false when there is none. */
+bool sim_net_reset(struct sim_world *world, int a, int b, int64_t which);
+bool sim_net_stall(struct sim_world *world, int from, int to, int64_t which, int64_t us);
+/** It falls silent; with is_told end `a` learns of it. */
+bool sim_net_silence(struct sim_world *world, int a, int b, int64_t which, bool is_told);
 
 void sim_net_world_init(struct sim_world *world);
 void sim_net_world_deinit(struct sim_world *world);

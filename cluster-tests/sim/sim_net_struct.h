@@ -36,6 +36,7 @@ struct sim_link {
     struct stele_conn ends[2]; /* who connected, who accepted */
     struct sim_event open;
     char address[64];
+    int hosts[2];        /* of the ends */
     int number, loop;    /* which of the listener's */
     bool is_silent;      /* bytes vanish */
     bool is_machine_off; /* silent because the peer's machine lost its power */
@@ -46,6 +47,10 @@ struct sim_net_world {
     struct sim_world *world;
     struct sim_net_rates rates;
     struct sim_net_tap tap;
+    char hosts[SIM_HOSTS_MAX][32];
+    int host_count;
+    int blocked[SIM_HOSTS_MAX][SIM_HOSTS_MAX]; /* from, to */
+    int64_t delay_us[SIM_HOSTS_MAX][SIM_HOSTS_MAX];
     struct stele_list links, graves, listeners;
     int link_count;
     struct sim_event reset, stall, silence, bury;
@@ -56,6 +61,9 @@ void sim_link_reset(struct sim_link *link);
 /** Tells `conn` that it is gone, `after_us` from now. */
 void sim_conn_lose(struct stele_conn *conn, int64_t after_us);
 int64_t sim_net_latency(struct sim_world *world);
+/** The same from an end to its peer, with what is between the machines. */
+int64_t sim_conn_latency(const struct stele_conn *conn);
+bool sim_conn_is_blocked(const struct stele_conn *conn);
 void sim_net_faults_init(struct sim_world *world);
 void sim_net_faults_stop(struct sim_world *world);
 

@@ -142,6 +142,10 @@ static void run_work(struct sim_event *event)
     struct sim_env *env = sim_env_of(job->env);
     struct sim_world *world = env->process->world;
     struct lane *lane = sim_job->lane;
+    if (env->process->paused_us > world->now_us) {
+        sim_event_at(world, event, env->process->paused_us);
+        return;
+    }
     job->work(job);
     int64_t end_us = sim_world_now_us(world);
     int64_t done_us = end_us + 1 + sim_draw_log(sim_stream(world, SIM_STREAM_JOBS), world->task_us_max);
@@ -183,7 +187,8 @@ static void env_job(struct stele_env *base, struct stele_job *job)
 static int64_t env_mono_us(struct stele_env *base)
 {
     struct sim_env *env = sim_env_of(base);
-    env->seen_us = stele_max_i64(env->seen_us, sim_world_now_us(env->process->world));
+    int64_t now_us = sim_process_mono_us(env->process, sim_world_now_us(env->process->world));
+    env->seen_us = stele_max_i64(env->seen_us, now_us);
     return env->seen_us;
 }
 
@@ -240,6 +245,42 @@ void sim_process_begin(struct sim_process *process, struct sim_world *world, con
     stele_list_init(&process->jobs);
     stele_list_init(&process->lanes);
     stele_mem_init(&process->mem, (struct stele_mem_source){.resize = resize, .ctx = process}, 0);
+}
+
+int64_t sim_process_mono_us(const struct sim_process *process, int64_t world_us)
+{
+    int64_t passed_us = world_us - process->drift_from_us;
+    return process->mono_from_us + passed_us + passed_us * process->drift_ppm / 1000000;
+}
+
+int64_t sim_process_world_us(const struct sim_process *process, int64_t mono_us)
+{
+    int64_t wanted_us = mono_us - process->mono_from_us;
+    int64_t world_us =
+        process->drift_from_us + (process->drift_ppm == 0
+                                      ? wanted_us
+                                      : (int64_t)((__int128)wanted_us * 1000000 / (1000000 + process->drift_ppm)));
+    while (sim_process_mono_us(process, world_us) < mono_us)
+        world_us++;
+    return world_us;
+}
+
+void sim_process_drift(struct sim_process *process, int64_t ppm)
+{
+    int64_t now_us = sim_world_now_us(process->world);
+    process->mono_from_us = sim_process_mono_us(process, now_us);
+    process->drift_from_us = now_us;
+    process->drift_ppm = ppm;
+}
+
+void sim_process_pause(struct sim_process *process, int64_t us)
+{
+    int64_t until_us = sim_world_now_us(process->world) + us;
+    process->paused_us = stele_max_i64(process->paused_us, until_us);
+    for (struct stele_list *at = process->envs.next; at != &process->envs; at = at->next) {
+        struct sim_env *env = STELE_CONTAINER_OF(at, struct sim_env, link);
+        env->busy_us = stele_max_i64(env->busy_us, until_us);
+    }
 }
 
 void sim_process_drop_work(struct sim_process *process)

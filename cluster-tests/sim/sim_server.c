@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define CLOCK_MS_MAX (INT64_MAX / 4000)
+
 static void *plain_resize(void *ctx, void *ptr, size_t bytes)
 {
     (void)ctx;
@@ -103,7 +105,9 @@ static void arm(struct sim_server *server, int shard)
         sim_event_cancel(world, timer);
         return;
     }
-    int64_t at_us = stele_max_i64(deadline_ms * 1000, sim_world_now_us(world) + 1);
+    int64_t at_us =
+        stele_max_i64(sim_process_world_us(&server->process, stele_min_i64(deadline_ms, CLOCK_MS_MAX) * 1000),
+                      sim_world_now_us(world) + 1);
     if (timer->slot == 0 || timer->at_us < at_us || timer->at_us > at_us + world->timer_us_max)
         sim_event_at(world, timer, at_us + sim_draw_log(sim_stream(world, SIM_STREAM_TIMERS), world->timer_us_max));
 }
@@ -127,6 +131,8 @@ static void after_event(struct sim_env *env)
         return;
     for (int i = 0; i < server->shard_count; i++)
         arm(server, i);
+    if (server->stepped != NULL)
+        server->stepped(server);
 }
 
 static void after_trace(struct sim_env *env, const struct stele_trace_event *event)
@@ -251,6 +257,7 @@ void sim_server_start(struct sim_server *server)
     (void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(server->address, ":"), server->address);
     sim_process_begin(&server->process, world, name);
     server->process.wall_skew_ms = server->wall_skew_ms;
+    server->process.drift_ppm = server->drift_ppm;
     copy_settings(server);
     for (int i = 0; i < server->shard_count; i++) {
         char shard[16];
@@ -288,6 +295,13 @@ void sim_server_stop(struct sim_server *server)
     server->state = SIM_SERVER_STOPPING;
     sim_net_unlisten(&server->listener);
     sim_event_after(server->world, &server->stop, 1);
+}
+
+void sim_server_drift(struct sim_server *server, int64_t ppm)
+{
+    server->drift_ppm = ppm;
+    if (server->state != SIM_SERVER_DOWN)
+        sim_process_drift(&server->process, ppm);
 }
 
 void sim_server_die(struct sim_server *server, enum sim_death death)

@@ -26,7 +26,7 @@ struct sim_server {
     struct sim_disk *disk;
     struct stele_settings *settings; /* of the machine's own memory, as `mem` */
     struct stele_mem mem;
-    int64_t wall_skew_ms;
+    int64_t wall_skew_ms, drift_ppm;
     int shard_count;
     /* One life */
     struct sim_process process;
@@ -48,6 +48,7 @@ struct sim_server {
     void (*ready)(struct sim_server *server);
     void (*before_death)(struct sim_server *server);
     void (*dead)(struct sim_server *server);
+    void (*stepped)(struct sim_server *server); /* after each event of a node that lives */
     void (*traced)(struct sim_server *server, const struct stele_trace_event *event);
     void (*sync_failed)(struct sim_server *server, const char *path);
     void *arg;
@@ -63,6 +64,8 @@ void sim_server_wipe(struct sim_server *server);
 void sim_server_start(struct sim_server *server);
 /** Clean; a while from now. Only while SERVING. */
 void sim_server_stop(struct sim_server *server);
+/** The clock of the machine, from now on. */
+void sim_server_drift(struct sim_server *server, int64_t ppm);
 /** Dies at once, as soon as the running event has ended. */
 void sim_server_die(struct sim_server *server, enum sim_death death);
 

@@ -149,12 +149,21 @@ struct sim_process {
     struct stele_list blocks; /* all of its memory */
     struct stele_list envs, tasks, jobs, lanes;
     int64_t wall_skew_ms;
-    uint32_t no_memory; /* allocations that fail, per million */
+    int64_t drift_ppm, drift_from_us, mono_from_us; /* its clock goes so much faster, since; and what it showed then */
+    int64_t paused_us;                              /* its jobs rest until then */
+    uint32_t no_memory;                             /* allocations that fail, per million */
     int64_t no_memory_count;
     bool is_alive;
 };
 
 void sim_process_begin(struct sim_process *process, struct sim_world *world, const char *name);
+/** From now on its monotonic clock goes faster by so much, per million. */
+void sim_process_drift(struct sim_process *process, int64_t ppm);
+/** What its monotonic clock shows at a time of the world, and the first time when it shows that. */
+int64_t sim_process_mono_us(const struct sim_process *process, int64_t world_us);
+int64_t sim_process_world_us(const struct sim_process *process, int64_t mono_us);
+/** Nothing of it runs for so long (SIGSTOP); its connections stay. */
+void sim_process_pause(struct sim_process *process, int64_t us);
 /** Tasks and jobs that were started are gone and never end. */
 void sim_process_drop_work(struct sim_process *process);
 /** Its events are dropped, its memory is gone: as the kernel does it. Envs are given up before. */
