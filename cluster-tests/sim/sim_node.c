@@ -2,11 +2,12 @@
  * silent, on a disk that loses what was not synced: random work and random faults from one seed, then a time without
  * faults in which all must be finished, judged by node_model.c.
  *
- *   stele-sim [--seed S] [--seeds N] [--jobs N] [--verbose]
+ *   stele-sim --one-node [--seed S] [--seeds N] [--jobs N] [--verbose]
  *
  * Without arguments it runs seeds 1 to SEEDS, some of them twice to see that they go the same way, prints what they
  * reached, and fails when something was never reached. With --seed it replays one; --verbose writes what happens. Seeds
  * are shared by as many processes as there are cores, or as --jobs says. */
+#include "cluster-tests/sim/sim_node.h"
 #include "base/arena.h"
 #include "base/check.h"
 #include "cluster-tests/sim/node_run.h"
@@ -343,12 +344,12 @@ static bool read_arguments(int argc, char **argv, struct wish *out_wish)
     return true;
 }
 
-int main(int argc, char **argv)
+int sim_node_main(int argc, char **argv)
 {
     struct totals sum = {.seeds = 0};
     struct wish wish = {.first = 1, .jobs = sysconf(_SC_NPROCESSORS_ONLN)};
     if (!read_arguments(argc, argv, &wish)) {
-        (void)fprintf(stderr, "usage: stele-sim [--seed S] [--seeds N] [--jobs N] [--verbose]\n");
+        (void)fprintf(stderr, "usage: stele-sim --one-node [--seed S] [--seeds N] [--jobs N] [--verbose]\n");
         return 2;
     }
     bool must_reach_all = wish.seeds == 0;

@@ -1,0 +1,303 @@
+/* Carries out the lines of a plan. One event walks through them, in script and seed alike, so that both go the same
+ * way. What a line did ends with its own event, or when the calm begins. */
+#include "base/check.h"
+#include "cluster-tests/sim/cluster_run.h"
+
+#include <stdio.h>
+
+static const struct sim_disk_rates quiet = {.call_us_min = 1, .call_us_max = 10};
+
+static struct cluster_node *node_at(struct cluster *run, int host)
+{
+    return host >= 0 && host < run->node_count ? &run->nodes[host] : NULL;
+}
+
+/* Deaths. */
+
+static void die(struct cluster_node *node, enum sim_death death, int64_t for_us)
+{
+    if (node->is_gone)
+        return;
+    node->is_gone = for_us == CLUSTER_FOR_EVER;
+    if (node->server.state == SIM_SERVER_DOWN) {
+        if (node->is_gone)
+            sim_event_cancel(&node->run->world, &node->up);
+        return;
+    }
+    node->down_us = for_us;
+    if (node->server.end.slot == 0)
+        sim_server_die(&node->server, death);
+}
+
+static void stop(struct cluster_node *node, int64_t for_us)
+{
+    if (node->server.state != SIM_SERVER_SERVING || node->server.end.slot != 0)
+        return;
+    node->down_us = for_us;
+    sim_server_stop(&node->server);
+}
+
+static void crash_in_call(struct cluster_node *node, const struct cluster_fault *fault)
+{
+    struct sim_disk_fault stopped = {.is_crash = true, .err = STELE_IO};
+    if (node->server.state == SIM_SERVER_DOWN || sim_disk_is_stopped(node->server.disk))
+        return;
+    node->down_us = fault->for_us;
+    node->crash_how = (int)(fault->arg % 3);
+    sim_disk_arm(node->server.disk, stele_max_i64(fault->arg / 3, 1), &stopped);
+}
+
+/* Disks. */
+
+static void fail_call(struct cluster_node *node, unsigned ops, int64_t at)
+{
+    struct sim_disk_fault fault = {.ops = ops, .err = STELE_IO};
+    if (node->server.state == SIM_SERVER_DOWN || sim_disk_is_stopped(node->server.disk))
+        return;
+    node->has_disk_trouble = true;
+    sim_disk_arm(node->server.disk, stele_max_i64(at, 1), &fault);
+}
+
+static void set_disk(struct cluster_node *node, const struct cluster_fault *fault, bool is_on)
+{
+    struct sim_disk *disk = node->server.disk;
+    struct sim_disk_rates slow = {.call_us_min = 1, .call_us_max = fault->arg};
+    if (fault->kind == CLUSTER_SLOW_DISK) {
+        sim_disk_set_rates(disk, is_on ? &slow : &quiet);
+    } else if (fault->kind == CLUSTER_FULL_DISK) {
+        node->is_disk_full = is_on;
+        node->had_full_disk = node->had_full_disk || is_on;
+        sim_disk_set_quota(disk, is_on ? sim_disk_used_bytes(disk) + fault->arg : -1);
+    } else if (is_on) {
+        sim_disk_break(disk, "*", SIM_DISK_BIT(SIM_DISK_SYNC), STELE_OK, fault->arg);
+    } else {
+        sim_disk_mend(disk, "*");
+    }
+}
+
+void cluster_disk_quiet(struct cluster_node *node)
+{
+    sim_disk_set_rates(node->server.disk, &quiet);
+}
+
+static void set_memory(struct cluster_node *node, uint32_t per_million)
+{
+    node->is_short_of_memory = node->is_short_of_memory || per_million > 0;
+    node->no_memory = per_million;
+    if (node->server.state != SIM_SERVER_DOWN)
+        node->server.process.no_memory = per_million;
+}
+
+/* The net. */
+
+static void set_way(struct cluster *run, int from, int to, bool is_on)
+{
+    if (is_on)
+        sim_net_block(&run->world, from, to);
+    else
+        sim_net_free(&run->world, from, to);
+}
+
+static void set_both(struct cluster *run, int a, int b, bool is_on)
+{
+    set_way(run, a, b, is_on);
+    set_way(run, b, a, is_on);
+}
+
+static bool is_apart(const struct cluster *run, const struct cluster_fault *fault, int i, int j)
+{
+    bool is_split = ((fault->arg >> i) & 1) != ((fault->arg >> j) & 1);
+    switch ((int)fault->kind) {
+    case CLUSTER_ISOLATE:
+        return i == fault->a || j == fault->a;
+    case CLUSTER_SPLIT:
+        return is_split;
+    case CLUSTER_BRIDGE:
+        return is_split && i != fault->a && j != fault->a;
+    default: /* a ring */
+        return j - i != 1 && !(i == 0 && j == run->node_count - 1);
+    }
+}
+
+static void set_partition(struct cluster *run, const struct cluster_fault *fault, bool is_on)
+{
+    if (fault->kind == CLUSTER_ONE_WAY) {
+        set_way(run, fault->a, fault->b, is_on);
+        return;
+    }
+    if (fault->kind == CLUSTER_CUT) {
+        set_both(run, fault->a, fault->b, is_on);
+        return;
+    }
+    for (int i = 0; i < run->node_count; i++) {
+        for (int j = i + 1; j < run->node_count; j++) {
+            if (is_apart(run, fault, i, j))
+                set_both(run, i, j, is_on);
+        }
+    }
+    for (int i = 0; i < run->client_count && fault->kind == CLUSTER_ISOLATE && fault->arg == 1; i++)
+        set_both(run, fault->a, run->node_count + i, is_on);
+}
+
+/* One line. */
+
+static bool is_lasting(enum cluster_fault_kind kind)
+{
+    enum cluster_class class = cluster_fault_class(kind);
+    return class == CLUSTER_CLASS_SLOW_DISK || class == CLUSTER_CLASS_FULL_DISK || class == CLUSTER_CLASS_CLOCK ||
+           class == CLUSTER_CLASS_MEMORY || class == CLUSTER_CLASS_DELAY || class == CLUSTER_CLASS_ONE_WAY ||
+           class == CLUSTER_CLASS_PARTITION;
+}
+
+static void set_lasting(struct cluster *run, const struct cluster_fault *fault, bool is_on)
+{
+    struct cluster_node *node = node_at(run, fault->a);
+    switch ((int)fault->kind) {
+    case CLUSTER_DRIFT:
+        sim_server_drift(&node->server, is_on ? fault->arg : 0);
+        break;
+    case CLUSTER_STEP:
+        node->server.wall_skew_ms += is_on ? fault->arg : -fault->arg;
+        node->server.process.wall_skew_ms = node->server.wall_skew_ms;
+        break;
+    case CLUSTER_NO_MEMORY:
+        set_memory(node, is_on ? (uint32_t)fault->arg : 0);
+        break;
+    case CLUSTER_DELAY:
+        sim_net_delay(&run->world, fault->a, fault->b, is_on ? fault->arg : 0);
+        break;
+    case CLUSTER_SLOW_DISK:
+    case CLUSTER_SLOW_SYNC:
+    case CLUSTER_FULL_DISK:
+        set_disk(node, fault, is_on);
+        break;
+    default:
+        set_partition(run, fault, is_on);
+        break;
+    }
+}
+
+static void strike(struct cluster *run, const struct cluster_fault *fault)
+{
+    struct cluster_node *node = node_at(run, fault->a);
+    enum sim_death power = fault->arg == 1 ? SIM_DEATH_POWER_ADVERSARIAL : SIM_DEATH_POWER_ORDERED;
+    switch ((int)fault->kind) {
+    case CLUSTER_KILL:
+        die(node, SIM_DEATH_KILL, fault->for_us);
+        break;
+    case CLUSTER_POWER:
+        die(node, power, fault->for_us);
+        break;
+    case CLUSTER_KILL_ALL:
+    case CLUSTER_POWER_ALL:
+        for (int i = 0; i < run->node_count; i++)
+            die(&run->nodes[i], fault->kind == CLUSTER_KILL_ALL ? SIM_DEATH_KILL : power, fault->for_us);
+        break;
+    case CLUSTER_CRASH:
+        crash_in_call(node, fault);
+        break;
+    case CLUSTER_STOP:
+        stop(node, fault->for_us);
+        break;
+    case CLUSTER_WIPE:
+        node->wants_wipe = true;
+        die(node, SIM_DEATH_KILL, fault->for_us);
+        break;
+    case CLUSTER_PAUSE:
+        if (node->server.state != SIM_SERVER_DOWN)
+            sim_process_pause(&node->server.process, fault->for_us);
+        break;
+    case CLUSTER_SYNC_FAIL:
+        fail_call(node, SIM_DISK_BIT(SIM_DISK_SYNC) | SIM_DISK_BIT(SIM_DISK_SYNC_DIR), fault->arg);
+        break;
+    case CLUSTER_WRITE_FAIL:
+        fail_call(node, SIM_DISK_BIT(SIM_DISK_WRITE), fault->arg);
+        break;
+    case CLUSTER_STALL:
+        (void)sim_net_stall(&run->world, fault->a, fault->b, fault->arg, fault->for_us);
+        break;
+    case CLUSTER_RESET:
+        (void)sim_net_reset(&run->world, fault->a, fault->b, fault->arg);
+        break;
+    default:
+        (void)sim_net_silence(&run->world, fault->a, fault->b, fault->arg / 2, fault->arg % 2 == 1);
+        break;
+    }
+}
+
+static void run_line_end(struct sim_event *event)
+{
+    struct cluster_line *line = STELE_CONTAINER_OF(event, struct cluster_line, end);
+    struct cluster *run = line->arg;
+    if (line->is_on)
+        set_lasting(run, &line->fault, false);
+    line->is_on = false;
+}
+
+/* A line of a script may name what is not there. */
+static bool is_possible(const struct cluster *run, const struct cluster_fault *fault)
+{
+    int host_count = run->node_count + run->client_count;
+    bool needs_b = fault->kind == CLUSTER_CUT || (fault->kind >= CLUSTER_DELAY && fault->kind <= CLUSTER_ONE_WAY);
+    if (fault->a >= host_count || fault->b >= host_count)
+        return false;
+    if (needs_b)
+        return fault->a >= 0 && fault->b >= 0 && fault->a != fault->b;
+    return fault->a >= 0 && fault->a < run->node_count;
+}
+
+static void run_line(struct cluster *run, struct cluster_line *line)
+{
+    char text[200];
+    line->arg = run;
+    sim_event_init(&line->end, "mended", NULL, run_line_end);
+    if (!is_possible(run, &line->fault))
+        return;
+    cluster_fault_text(&line->fault, run->node_count, text, sizeof(text));
+    sim_world_log(&run->world, "FAULT %s", text);
+    run->faults[cluster_fault_class(line->fault.kind)]++;
+    if (!is_lasting(line->fault.kind)) {
+        strike(run, &line->fault);
+        return;
+    }
+    line->is_on = true;
+    set_lasting(run, &line->fault, true);
+    if (line->fault.for_us != CLUSTER_FOR_EVER)
+        sim_event_after(&run->world, &line->end, line->fault.for_us);
+}
+
+static void run_fault(struct sim_event *event)
+{
+    struct cluster *run = STELE_CONTAINER_OF(event, struct cluster, fault);
+    run_line(run, &run->plan.lines[run->next_line++]);
+    if (run->next_line < run->plan.count)
+        sim_event_at(&run->world, event, run->plan.lines[run->next_line].fault.at_us);
+}
+
+void cluster_faults_begin(struct cluster *run)
+{
+    sim_event_init(&run->fault, "fault", NULL, run_fault);
+    for (int i = 0; i < run->node_count; i++)
+        cluster_disk_quiet(&run->nodes[i]);
+    if (run->plan.count > 0)
+        sim_event_at(&run->world, &run->fault, run->plan.lines[0].fault.at_us);
+}
+
+void cluster_faults_end(struct cluster *run)
+{
+    sim_event_cancel(&run->world, &run->fault);
+    for (int64_t i = 0; i < run->next_line; i++) {
+        struct cluster_line *line = &run->plan.lines[i];
+        sim_event_cancel(&run->world, &line->end);
+        if (line->is_on && line->fault.for_us != CLUSTER_FOR_EVER)
+            run_line_end(&line->end);
+    }
+    for (int i = 0; i < run->node_count; i++) {
+        struct cluster_node *node = &run->nodes[i];
+        if (!sim_disk_is_stopped(node->server.disk))
+            sim_disk_arm(node->server.disk, 0, NULL);
+        /* Whoever runs the cluster starts a node anew whose disk had failed. */
+        if (node->has_disk_trouble && cluster_node_lives(node))
+            die(node, SIM_DEATH_KILL, 1000000);
+    }
+}

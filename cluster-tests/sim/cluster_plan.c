@@ -1,0 +1,327 @@
+#include "cluster-tests/sim/cluster_plan.h"
+
+#include "base/check.h"
+#include "cluster-tests/sim/sim_image.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SECOND_US = 1000000, STREAM_PLAN = 1000 };
+
+static const struct {
+    const char *text;
+    enum cluster_class class;
+} kinds[CLUSTER_FAULT_COUNT] = {
+#define F(name, text, class) {text, CLUSTER_CLASS_##class},
+    CLUSTER_FAULTS(F)
+#undef F
+};
+
+const char *cluster_fault_name(enum cluster_fault_kind kind)
+{
+    return kinds[kind].text;
+}
+
+enum cluster_class cluster_fault_class(enum cluster_fault_kind kind)
+{
+    return kinds[kind].class;
+}
+
+const char *cluster_class_name(enum cluster_class class)
+{
+    static const char *const names[CLUSTER_CLASS_COUNT] = {
+        "kills",  "power losses", "crashes in calls", "stops",          "wiped disks", "pauses",
+        "slow",   "disk errors",  "full disks",       "clocks",         "no memory",   "delays",
+        "stalls", "resets",       "half-open",        "one-way losses", "partitions"};
+    return names[class];
+}
+
+void cluster_plan_add(struct cluster_plan *plan, const struct cluster_fault *fault)
+{
+    plan->lines = sim_grow(plan->lines, &plan->capacity, plan->count + 1, sizeof(*plan->lines));
+    memset(&plan->lines[plan->count], 0, sizeof(*plan->lines));
+    plan->lines[plan->count++].fault = *fault;
+}
+
+void cluster_plan_free(struct cluster_plan *plan)
+{
+    free(plan->lines);
+    *plan = (struct cluster_plan){.seed = plan->seed};
+}
+
+/* Making one. */
+
+struct maker {
+    struct cluster_plan *plan;
+    const struct cluster_plan_frame *frame;
+    struct stele_prng *prng;
+    int self; /* the node whose stream it is */
+};
+
+static int64_t draw(struct maker *maker, int64_t low, int64_t high)
+{
+    return stele_prng_range(maker->prng, low, high);
+}
+
+static int64_t draw_log(struct maker *maker, int64_t low, int64_t high)
+{
+    return low + sim_draw_log(maker->prng, high - low);
+}
+
+static int other_node(struct maker *maker)
+{
+    int count = maker->frame->node_count;
+    return count < 2 ? maker->self : (maker->self + (int)draw(maker, 1, count - 1)) % count;
+}
+
+/* Mostly a node, sometimes a client. */
+static int other_host(struct maker *maker)
+{
+    bool is_client = maker->frame->node_count < 2 || sim_chance(maker->prng, 1, 3);
+    return is_client ? maker->frame->node_count + (int)draw(maker, 0, maker->frame->client_count - 1)
+                     : other_node(maker);
+}
+
+static void draw_partition(struct maker *maker, struct cluster_fault *fault)
+{
+    static const enum cluster_fault_kind shapes[] = {CLUSTER_CUT,   CLUSTER_ISOLATE, CLUSTER_ISOLATE,
+                                                     CLUSTER_SPLIT, CLUSTER_BRIDGE,  CLUSTER_RING};
+    int count = maker->frame->node_count;
+    fault->kind = shapes[draw(maker, 0, (int64_t)STELE_ARRAY_LEN(shapes) - 1)];
+    fault->b = fault->kind == CLUSTER_CUT ? other_host(maker) : CLUSTER_NOBODY;
+    fault->arg = draw(maker, 1, (1 << count) - 1);
+    fault->for_us = draw_log(maker, SECOND_US / 5, 40 * SECOND_US);
+    if (fault->kind == CLUSTER_ISOLATE)
+        fault->arg = draw(maker, 0, 1);
+}
+
+static void draw_disk(struct maker *maker, struct cluster_fault *fault, enum cluster_class class)
+{
+    if (class == CLUSTER_CLASS_FULL_DISK) {
+        fault->kind = CLUSTER_FULL_DISK;
+        fault->arg = draw_log(maker, 0, 300000);
+    } else if (class == CLUSTER_CLASS_DISK) {
+        fault->kind = draw(maker, 0, 1) == 0 ? CLUSTER_SYNC_FAIL : CLUSTER_WRITE_FAIL;
+        fault->arg = draw_log(maker, 1, 60);
+    } else {
+        fault->kind = draw(maker, 0, 1) == 0 ? CLUSTER_SLOW_DISK : CLUSTER_SLOW_SYNC;
+        fault->arg = fault->kind == CLUSTER_SLOW_DISK ? draw_log(maker, 50, 20000) : draw_log(maker, 1000, 5000000);
+    }
+    fault->for_us = draw_log(maker, SECOND_US, 30 * SECOND_US);
+}
+
+static void draw_link(struct maker *maker, struct cluster_fault *fault, enum cluster_class class)
+{
+    static const enum cluster_fault_kind of[] = {[CLUSTER_CLASS_DELAY] = CLUSTER_DELAY,
+                                                 [CLUSTER_CLASS_STALL] = CLUSTER_STALL,
+                                                 [CLUSTER_CLASS_RESET] = CLUSTER_RESET,
+                                                 [CLUSTER_CLASS_HALF_OPEN] = CLUSTER_HALF_OPEN,
+                                                 [CLUSTER_CLASS_ONE_WAY] = CLUSTER_ONE_WAY};
+    fault->kind = of[class];
+    fault->b = other_host(maker);
+    fault->arg = class == CLUSTER_CLASS_DELAY ? draw_log(maker, 1000, 1000000) : draw(maker, 0, 20);
+    fault->for_us = draw_log(maker, SECOND_US / 20, (class == CLUSTER_CLASS_DELAY ? 40 : 15) * SECOND_US);
+    if (class == CLUSTER_CLASS_ONE_WAY)
+        fault->arg = 0;
+    if (class == CLUSTER_CLASS_ONE_WAY && draw(maker, 0, 1) == 1) {
+        fault->b = fault->a;
+        fault->a = other_node(maker);
+    }
+}
+
+static void draw_fault(struct maker *maker, struct cluster_fault *fault, enum cluster_class class)
+{
+    static const enum cluster_fault_kind of[] = {
+        [CLUSTER_CLASS_KILL] = CLUSTER_KILL,   [CLUSTER_CLASS_POWER] = CLUSTER_POWER,
+        [CLUSTER_CLASS_CRASH] = CLUSTER_CRASH, [CLUSTER_CLASS_STOP] = CLUSTER_STOP,
+        [CLUSTER_CLASS_WIPE] = CLUSTER_WIPE,   [CLUSTER_CLASS_PAUSE] = CLUSTER_PAUSE};
+    fault->a = maker->self;
+    fault->b = CLUSTER_NOBODY;
+    fault->arg = 0;
+    if (class == CLUSTER_CLASS_PARTITION) {
+        draw_partition(maker, fault);
+    } else if (class == CLUSTER_CLASS_SLOW_DISK || class == CLUSTER_CLASS_DISK || class == CLUSTER_CLASS_FULL_DISK) {
+        draw_disk(maker, fault, class);
+    } else if (class == CLUSTER_CLASS_CLOCK) {
+        fault->kind = draw(maker, 0, 1) == 0 ? CLUSTER_DRIFT : CLUSTER_STEP;
+        fault->arg = fault->kind == CLUSTER_DRIFT ? draw(maker, -50000, 50000) : draw(maker, -3600000, 3600000);
+        fault->for_us = draw_log(maker, SECOND_US, 60 * SECOND_US);
+    } else if (class == CLUSTER_CLASS_MEMORY) {
+        fault->kind = CLUSTER_NO_MEMORY;
+        fault->arg = draw_log(maker, 10, 2000);
+        fault->for_us = draw_log(maker, SECOND_US, 20 * SECOND_US);
+    } else if (class >= CLUSTER_CLASS_DELAY) {
+        draw_link(maker, fault, class);
+    } else {
+        fault->kind = of[class];
+        fault->for_us = draw_log(maker, SECOND_US / 100, (class == CLUSTER_CLASS_PAUSE ? 15 : 30) * SECOND_US);
+        if (class == CLUSTER_CLASS_POWER)
+            fault->arg = draw(maker, 0, 1);
+        if (class == CLUSTER_CLASS_CRASH)
+            fault->arg = draw_log(maker, 1, 400) * 3 + draw(maker, 0, 2);
+        bool is_all = (class == CLUSTER_CLASS_KILL || class == CLUSTER_CLASS_POWER) && draw(maker, 0, 11) == 0;
+        if (is_all)
+            fault->kind = class == CLUSTER_CLASS_KILL ? CLUSTER_KILL_ALL : CLUSTER_POWER_ALL;
+    }
+}
+
+/* The faults of one class that begin at one node. */
+static void make_class(struct maker *maker, enum cluster_class class, int64_t mean_us)
+{
+    int64_t at_us = maker->frame->from_us;
+    for (;;) {
+        struct cluster_fault fault;
+        at_us += draw(maker, 1, 2 * mean_us);
+        if (at_us >= maker->frame->to_us)
+            return;
+        draw_fault(maker, &fault, class);
+        fault.at_us = at_us;
+        fault.for_us = stele_min_i64(fault.for_us, maker->frame->to_us - at_us);
+        cluster_plan_add(maker->plan, &fault);
+        if (class == CLUSTER_CLASS_WIPE) /* one disk in a run */
+            return;
+    }
+}
+
+/* How often each class comes to one node, in seconds, at most and at least. */
+static int64_t draw_mean_us(struct stele_prng *prng, enum cluster_class class)
+{
+    bool is_rare = class == CLUSTER_CLASS_POWER || class == CLUSTER_CLASS_CRASH || class == CLUSTER_CLASS_STOP ||
+                   class == CLUSTER_CLASS_KILL || class == CLUSTER_CLASS_PARTITION ||
+                   class == CLUSTER_CLASS_FULL_DISK || class == CLUSTER_CLASS_DISK;
+    return (is_rare ? 25 : 8) * (int64_t)SECOND_US + sim_draw_log(prng, 300 * (int64_t)SECOND_US);
+}
+
+static bool is_before(const struct cluster_line *a, const struct cluster_line *b)
+{
+    return a->fault.at_us < b->fault.at_us;
+}
+
+/* Few lines, nearly in order: an insertion sort keeps those of one time as they came. */
+static void sort_lines(struct cluster_plan *plan)
+{
+    for (int64_t i = 1; i < plan->count; i++) {
+        struct cluster_line line = plan->lines[i];
+        int64_t at = i;
+        for (; at > 0 && is_before(&line, &plan->lines[at - 1]); at--)
+            plan->lines[at] = plan->lines[at - 1];
+        plan->lines[at] = line;
+    }
+}
+
+void cluster_plan_make(struct cluster_plan *plan, uint64_t seed, const struct cluster_plan_frame *frame)
+{
+    struct stele_prng setup;
+    stele_prng_init(&setup, seed, STREAM_PLAN);
+    plan->seed = seed;
+    bool is_calm = sim_chance(&setup, 1, 16); /* nothing ever happens, but much at the same time */
+    int wiped = (int)stele_prng_below(&setup, (uint64_t)frame->node_count);
+    bool has_gone = sim_chance(&setup, 1, 6) && frame->node_count >= 3;
+    for (int class = 0; class < CLUSTER_CLASS_COUNT; class ++) {
+        bool is_on = sim_chance(&setup, class == CLUSTER_CLASS_WIPE || class == CLUSTER_CLASS_MEMORY ? 1 : 4, 8);
+        int64_t mean_us = draw_mean_us(&setup, (enum cluster_class) class);
+        for (int node = 0; node < frame->node_count && is_on && !is_calm; node++) {
+            struct stele_prng prng;
+            struct maker maker = {.plan = plan, .frame = frame, .prng = &prng, .self = node};
+            stele_prng_init(&prng, seed, STREAM_PLAN + 1 + (uint64_t) class * 64 + (uint64_t)node);
+            if (class == CLUSTER_CLASS_WIPE && (node != wiped || frame->node_count < 3))
+                continue;
+            make_class(&maker, (enum cluster_class) class, mean_us);
+        }
+    }
+    sort_lines(plan);
+    if (has_gone && !is_calm)
+        cluster_plan_add(plan, &(struct cluster_fault){.kind = CLUSTER_KILL,
+                                                       .a = wiped,
+                                                       .b = CLUSTER_NOBODY,
+                                                       .at_us = frame->to_us,
+                                                       .for_us = CLUSTER_FOR_EVER});
+}
+
+/* As text. */
+
+static void host_text(int host, int node_count, char out_text[16])
+{
+    if (host < 0)
+        (void)snprintf(out_text, 16, "-");
+    else
+        (void)snprintf(out_text, 16, host < node_count ? "n%d" : "c%d",
+                       host < node_count ? host + 1 : host - node_count + 1);
+}
+
+static bool host_parse(const char *text, int node_count, int *out_host)
+{
+    int number = (int)strtol(text + (text[0] != 0), NULL, 10);
+    if (strcmp(text, "-") == 0) {
+        *out_host = CLUSTER_NOBODY;
+        return true;
+    }
+    *out_host = number - 1 + (text[0] == 'c' ? node_count : 0);
+    return (text[0] == 'n' && number >= 1 && number <= node_count) || (text[0] == 'c' && number >= 1);
+}
+
+void cluster_fault_text(const struct cluster_fault *fault, int node_count, char *out_text, size_t bytes)
+{
+    char a[16], b[16];
+    host_text(fault->a, node_count, a);
+    host_text(fault->b, node_count, b);
+    (void)snprintf(out_text, bytes, "%.6f %s %s %s for %.6f arg %lld", (double)fault->at_us / 1e6,
+                   kinds[fault->kind].text, a, b, fault->for_us < 0 ? -1.0 : (double)fault->for_us / 1e6,
+                   (long long)fault->arg);
+}
+
+void cluster_plan_write(const struct cluster_plan *plan, int node_count, FILE *file)
+{
+    (void)fprintf(file, "# stele-sim\nseed %llu\n", (unsigned long long)plan->seed);
+    for (int64_t i = 0; i < plan->count; i++) {
+        char text[200];
+        cluster_fault_text(&plan->lines[i].fault, node_count, text, sizeof(text));
+        (void)fprintf(file, "%s\n", text);
+    }
+}
+
+static bool parse_line(struct cluster_plan *plan, const char *text, int node_count)
+{
+    char kind[32], a[16], b[16];
+    double at = 0, length = 0;
+    long long arg = 0;
+    struct cluster_fault fault = {.kind = CLUSTER_KILL};
+    if (sscanf(text, "%lf %31s %15s %15s for %lf arg %lld", &at, kind, a, b, &length, &arg) != 6)
+        return false;
+    int found = 0;
+    while (found < CLUSTER_FAULT_COUNT && strcmp(kinds[found].text, kind) != 0)
+        found++;
+    if (found == CLUSTER_FAULT_COUNT || !host_parse(a, node_count, &fault.a) || !host_parse(b, node_count, &fault.b))
+        return false;
+    fault.kind = (enum cluster_fault_kind)found;
+    fault.at_us = (int64_t)(at * 1e6 + 0.5);
+    fault.for_us = length < 0 ? CLUSTER_FOR_EVER : (int64_t)(length * 1e6 + 0.5);
+    fault.arg = arg;
+    cluster_plan_add(plan, &fault);
+    return true;
+}
+
+bool cluster_plan_read(struct cluster_plan *plan, const char *path, int (*nodes_of)(uint64_t seed), int *out_line)
+{
+    FILE *file = fopen(path, "r");
+    char text[256];
+    bool is_fine = file != NULL;
+    int line = 0, node_count = 0;
+    while (is_fine && fgets(text, sizeof(text), file) != NULL) {
+        unsigned long long seed = 0;
+        line++;
+        if (text[0] == '#' || text[0] == '\n')
+            continue;
+        if (sscanf(text, "seed %llu", &seed) == 1) {
+            plan->seed = seed;
+            node_count = nodes_of(seed);
+        } else {
+            is_fine = node_count > 0 && parse_line(plan, text, node_count);
+        }
+    }
+    if (file != NULL)
+        (void)fclose(file);
+    sort_lines(plan);
+    *out_line = line;
+    return is_fine && node_count > 0;
+}

@@ -1,0 +1,116 @@
+/* The faults of a run, worked out before it begins: one line for each, with its time, its kind, whom it befalls and for
+ * how long. A seed makes a plan; a script is a plan as text, and runs as the plan did:
+ *
+ *     # stele-sim
+ *     seed 42
+ *     12.345678 kill n2 - for 3.000000 arg 0
+ *     20.000000 oneway n1 n3 for 4.500000 arg 0
+ *
+ * Times are seconds. A line stands for itself: what it begins, it ends ("for"; -1 s: it never ends), so that any lines
+ * can be left out. Every class of faults has a stream of the seed for each machine, and half of the classes are off. */
+#ifndef STELE_CLUSTER_TESTS_SIM_CLUSTER_PLAN_H
+#define STELE_CLUSTER_TESTS_SIM_CLUSTER_PLAN_H
+
+#include "base/prng.h"
+#include "cluster-tests/sim/sim_world.h"
+
+#include <stdio.h>
+
+/* name, text, class, what arg is */
+#define CLUSTER_FAULTS(F)                                                                                              \
+    F(KILL, "kill", KILL)                                                                                              \
+    F(KILL_ALL, "kill-all", KILL)                                                                                      \
+    F(POWER, "power", POWER)         /* arg 1: adversarial */                                                          \
+    F(POWER_ALL, "power-all", POWER) /* arg 1: adversarial */                                                          \
+    F(CRASH, "crash", CRASH) /* inside a call to its disk, so many calls from now; arg / 3: which; arg % 3: how */     \
+    F(STOP, "stop", STOP)    /* in order */                                                                            \
+    F(WIPE, "wipe", WIPE)    /* killed, and comes back with an empty disk */                                           \
+    F(PAUSE, "pause", PAUSE)                                                                                           \
+    F(SLOW_DISK, "slow-disk", SLOW_DISK) /* each call takes up to arg us */                                            \
+    F(SLOW_SYNC, "slow-sync", SLOW_DISK) /* each sync takes arg us more */                                             \
+    F(SYNC_FAIL, "sync-fail", DISK)      /* the arg-th sync from now fails */                                          \
+    F(WRITE_FAIL, "write-fail", DISK)    /* the arg-th write */                                                        \
+    F(FULL_DISK, "full-disk", FULL_DISK) /* arg bytes are free */                                                      \
+    F(DRIFT, "drift", CLOCK)             /* its clock goes faster by arg / 1000000 */                                  \
+    F(STEP, "step", CLOCK)               /* its wall clock is set off by arg ms */                                     \
+    F(NO_MEMORY, "no-memory", MEMORY)    /* arg allocations of a million fail */                                       \
+    F(DELAY, "delay", DELAY)             /* what a sends to b takes up to arg us longer */                             \
+    F(STALL, "stall", STALL)             /* the arg-th connection of the two */                                        \
+    F(RESET, "reset", RESET)             /* the same */                                                                \
+    F(HALF_OPEN, "half-open", HALF_OPEN) /* the same; odd: a learns of it */                                           \
+    F(ONE_WAY, "oneway", ONE_WAY)        /* nothing comes from a to b */                                               \
+    F(CUT, "cut", PARTITION)             /* nothing goes between a and b */                                            \
+    F(ISOLATE, "isolate", PARTITION)     /* a from all nodes; arg 1: from clients too */                               \
+    F(SPLIT, "split", PARTITION)         /* nodes whose bit is in arg from the others */                               \
+    F(BRIDGE, "bridge", PARTITION)       /* the same, but for a, which reaches all */                                  \
+    F(RING, "ring", PARTITION)           /* each node reaches its neighbours only */
+
+enum cluster_fault_kind {
+#define F(name, text, class) CLUSTER_##name,
+    CLUSTER_FAULTS(F)
+#undef F
+        CLUSTER_FAULT_COUNT
+};
+
+enum cluster_class {
+    CLUSTER_CLASS_KILL,
+    CLUSTER_CLASS_POWER,
+    CLUSTER_CLASS_CRASH,
+    CLUSTER_CLASS_STOP,
+    CLUSTER_CLASS_WIPE,
+    CLUSTER_CLASS_PAUSE,
+    CLUSTER_CLASS_SLOW_DISK,
+    CLUSTER_CLASS_DISK,
+    CLUSTER_CLASS_FULL_DISK,
+    CLUSTER_CLASS_CLOCK,
+    CLUSTER_CLASS_MEMORY,
+    CLUSTER_CLASS_DELAY,
+    CLUSTER_CLASS_STALL,
+    CLUSTER_CLASS_RESET,
+    CLUSTER_CLASS_HALF_OPEN,
+    CLUSTER_CLASS_ONE_WAY,
+    CLUSTER_CLASS_PARTITION,
+    CLUSTER_CLASS_COUNT
+};
+
+enum { CLUSTER_FOR_EVER = -1, CLUSTER_NOBODY = -1 };
+
+struct cluster_fault {
+    enum cluster_fault_kind kind;
+    int a, b; /* hosts: nodes from 0 on, behind them the clients; NOBODY */
+    int64_t at_us, for_us, arg;
+};
+
+/** A line, and what belongs to it while it lasts. */
+struct cluster_line {
+    struct cluster_fault fault;
+    struct sim_event end;
+    bool is_on;
+    void *arg;
+};
+
+struct cluster_plan {
+    uint64_t seed;
+    struct cluster_line *lines; /* in the order of their times */
+    int64_t count, capacity;
+};
+
+struct cluster_plan_frame {
+    int node_count, client_count;
+    int64_t from_us, to_us; /* faults begin in between */
+};
+
+/** What happens in the run of a seed. */
+void cluster_plan_make(struct cluster_plan *plan, uint64_t seed, const struct cluster_plan_frame *frame);
+void cluster_plan_add(struct cluster_plan *plan, const struct cluster_fault *fault);
+void cluster_plan_free(struct cluster_plan *plan);
+const char *cluster_fault_name(enum cluster_fault_kind kind);
+enum cluster_class cluster_fault_class(enum cluster_fault_kind kind);
+const char *cluster_class_name(enum cluster_class class);
+void cluster_fault_text(const struct cluster_fault *fault, int node_count, char *out_text, size_t bytes);
+void cluster_plan_write(const struct cluster_plan *plan, int node_count, FILE *file);
+/** False, with the number of the line that makes no sense, or 0 when the file cannot be read. Host numbers are those of
+ * a run with so many nodes: that is what its seed says, which is read first (`nodes_of`). */
+bool cluster_plan_read(struct cluster_plan *plan, const char *path, int (*nodes_of)(uint64_t seed), int *out_line);
+
+#endif

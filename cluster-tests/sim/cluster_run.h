@@ -1,0 +1,164 @@
+/* One run of stele-sim: the whole cluster in one process on virtual time, from one seed. Some nodes of the real core on
+ * simulated disks, that form a cluster as steled does with --peers; some programs that use libstele; a net between all
+ * of them; and a plan of faults. First come the faults, while the programs work; then a calm time, in which all that is
+ * left of the cluster must mend, finish what was begun, and agree.
+ *
+ * Where to look: cluster_plan.h (which faults), cluster_faults.c (what they do), cluster_quorum.c (what must hold of
+ * the metadata log), cluster_client.c (what programs do), cluster_world.c (how a run goes), sim_cluster.c (many seeds,
+ * scripts, shrinking).
+ *
+ * Everything random is drawn from a stream of the seed, so that a seed is a run. What is checked draws nothing, takes
+ * no time and touches no file, so that checking more leaves a run as it was. */
+#ifndef STELE_CLUSTER_TESTS_SIM_CLUSTER_RUN_H
+#define STELE_CLUSTER_TESTS_SIM_CLUSTER_RUN_H
+
+#include "cluster-tests/sim/cluster_log.h"
+#include "cluster-tests/sim/cluster_plan.h"
+#include "cluster-tests/sim/sim_client.h"
+#include "cluster-tests/sim/sim_server.h"
+#include "node/node_struct.h"
+
+enum {
+    CLUSTER_NODES_MAX = 5,
+    CLUSTER_CLIENTS_MAX = 4,
+    CLUSTER_EPOCHS_MAX = 4096,
+    CLUSTER_FAULTS_US = 220000000, /* faults begin before, */
+    CLUSTER_LOAD_US = 270000000,   /* and programs work until then */
+    CLUSTER_MEND_US = 60000000     /* what is left must have mended so long after the last fault */
+};
+
+/* What a run may reach; many seeds must reach all. */
+#define CLUSTER_POINTS(P)                                                                                              \
+    P(SEED, "seeds")                                                                                                   \
+    P(ELECTION, "controllers elected")                                                                                 \
+    P(METADATA_CHANGE, "metadata changes acknowledged")                                                                \
+    P(METADATA_FAILED, "metadata changes failed or unknown")                                                           \
+    P(METADATA_CUT, "cuts of a metadata log")                                                                          \
+    P(SNAPSHOT, "metadata snapshots fetched")                                                                          \
+    P(RECOVERY, "logs recovered")                                                                                      \
+    P(FORMING_DEATH, "deaths before the cluster had formed")                                                           \
+    P(ALONE, "clusters of one node")
+
+enum cluster_point {
+#define P(name, text) CLUSTER_POINT_##name,
+    CLUSTER_POINTS(P)
+#undef P
+        CLUSTER_POINT_COUNT
+};
+
+struct cluster;
+
+struct cluster_node {
+    struct cluster *run;
+    struct sim_server server;
+    int number, host; /* from 0 on */
+    struct sim_event up;
+    int64_t down_us; /* how long it stays down after the death under way; -1: for good */
+    bool wants_wipe, is_wiped, is_gone;
+    bool has_disk_trouble, had_full_disk; /* in this life */
+    bool is_disk_full;
+    bool is_short_of_memory; /* or was, in this life */
+    uint32_t no_memory;      /* allocations that fail, per million */
+    int crash_how;           /* what a crash inside a call is: enum sim_death */
+    struct cluster_log_place metadata_place;
+    int64_t checked_to; /* how far its metadata log was compared, in this life */
+};
+
+/* What one setting is known to be: changes are numbered, the last acknowledged holds or a later one, or one of those
+ * that nobody knows the end of. */
+struct cluster_tuned {
+    const char *name;
+    int64_t base, last, acknowledged;
+    uint8_t unknown[8192]; /* by number */
+};
+
+struct cluster_client {
+    struct cluster *run;
+    int number;
+    struct sim_client sim;
+    struct stele_prng prng;
+    struct cluster_tuned tuned;
+    bool is_done;
+};
+
+/* A batch of the metadata log as it was when it was committed first. */
+struct cluster_committed {
+    int64_t end_offset; /* 0: not known */
+    uint32_t crc;
+    int32_t epoch;
+};
+
+struct cluster_quorum {
+    int leaders[CLUSTER_EPOCHS_MAX];   /* node + 1 */
+    struct cluster_committed *batches; /* by base offset */
+    int64_t capacity, committed_to;
+    int32_t epoch_max;
+    char cluster_id[64];
+};
+
+struct cluster {
+    struct sim_world world;
+    struct stele_mem mem; /* the checker's */
+    int node_count, client_count;
+    char peers[128], bootstrap[128];
+    struct cluster_node nodes[CLUSTER_NODES_MAX];
+    struct cluster_client clients[CLUSTER_CLIENTS_MAX];
+    struct cluster_plan plan;
+    int64_t next_line;
+    struct sim_event fault;
+    struct cluster_quorum quorum;
+    bool is_calm, is_over, is_ending; /* no faults any more; programs stop; nodes stop */
+    int done_count;
+    int64_t reached[CLUSTER_POINT_COUNT], faults[CLUSTER_CLASS_COUNT];
+};
+
+/** How a run ended. */
+struct cluster_result {
+    uint64_t hash;
+    int64_t events, simulated_us, acknowledged;
+    int64_t reached[CLUSTER_POINT_COUNT], faults[CLUSTER_CLASS_COUNT], world[SIM_POINT_COUNT];
+};
+
+/* cluster_world.c */
+
+/** Runs `plan`, and frees it; what does not hold ends the process (sim_world_fail). `failed` tells how to see it. */
+void cluster_run(struct cluster_plan *plan, bool is_verbose, void (*failed)(void *arg, const char *text), void *arg,
+                 struct cluster_result *out_result);
+/** The plan of a seed; and how many nodes its run has. */
+void cluster_plan_of(struct cluster_plan *plan, uint64_t seed);
+int cluster_nodes_of(uint64_t seed);
+void cluster_node_start(struct cluster_node *node);
+static inline void cluster_reach(struct cluster *run, enum cluster_point point)
+{
+    run->reached[point]++;
+}
+const char *cluster_point_text(enum cluster_point point);
+/** It takes part: it runs and no death is under way. */
+static inline bool cluster_node_lives(const struct cluster_node *node)
+{
+    return node->server.node != NULL && node->server.state != SIM_SERVER_DOWN && node->server.end.slot == 0;
+}
+
+/* cluster_faults.c */
+
+void cluster_faults_begin(struct cluster *run);
+/** A new disk behaves. */
+void cluster_disk_quiet(struct cluster_node *node);
+/** No more; what lasted ends, but for what never does. */
+void cluster_faults_end(struct cluster *run);
+
+/* cluster_quorum.c */
+
+/** The log of a node that takes part in the quorum, or NULL. */
+struct stele_metadata_log *cluster_metadata_of(const struct cluster_node *node);
+/** After an event of the node. */
+void cluster_quorum_check(struct cluster_node *node);
+/** All nodes that are left have the same log, one leads, and the settings are what they may be; says why not. */
+bool cluster_quorum_agrees(struct cluster *run, const char **out_why);
+void cluster_quorum_check_settings(struct cluster *run);
+
+/* cluster_client.c */
+
+void cluster_clients_start(struct cluster *run);
+
+#endif

@@ -1,0 +1,309 @@
+/* How a run goes: the shape of the cluster, its nodes' lives, the time of faults, the calm, the end. */
+#include "base/check.h"
+#include "cluster-tests/sim/cluster_run.h"
+#include "cluster-tests/sim/sim_image.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { EVENTS_MAX = 40000000, STREAM_SHAPE = 900, LOOK_US = 20000 };
+
+const char *cluster_point_text(enum cluster_point point)
+{
+    static const char *const texts[CLUSTER_POINT_COUNT] = {
+#define P(name, text) text,
+        CLUSTER_POINTS(P)
+#undef P
+    };
+    return texts[point];
+}
+
+/* The shape. */
+
+struct shape {
+    int node_count, client_count;
+};
+
+static struct shape shape_of(uint64_t seed)
+{
+    static const int nodes[] = {1, 2, 4, 5};
+    struct stele_prng prng;
+    stele_prng_init(&prng, seed, STREAM_SHAPE);
+    struct shape shape = {.node_count = 3, .client_count = (int)stele_prng_range(&prng, 2, CLUSTER_CLIENTS_MAX)};
+    if (sim_chance(&prng, 1, 5))
+        shape.node_count = nodes[stele_prng_below(&prng, STELE_ARRAY_LEN(nodes))];
+    return shape;
+}
+
+int cluster_nodes_of(uint64_t seed)
+{
+    return shape_of(seed).node_count;
+}
+
+void cluster_plan_of(struct cluster_plan *plan, uint64_t seed)
+{
+    struct shape shape = shape_of(seed);
+    struct cluster_plan_frame frame = {.node_count = shape.node_count,
+                                       .client_count = shape.client_count,
+                                       .from_us = (seed % 2 == 0 ? 1 : 8) * 1000000,
+                                       .to_us = CLUSTER_FAULTS_US};
+    cluster_plan_make(plan, seed, &frame);
+}
+
+static void draw_net(struct cluster *run, struct stele_prng *setup)
+{
+    static const size_t chunks[] = {0, 0, 0, 300, 4000};
+    struct sim_net_rates rates = {.latency_us_min = 20,
+                                  .latency_us_max = 20 + sim_draw_log(setup, 20000),
+                                  .pipe_bytes_min = 65536,
+                                  .pipe_bytes_max = 262144};
+    rates.chunk_bytes_max = chunks[stele_prng_below(setup, STELE_ARRAY_LEN(chunks))];
+    if (sim_chance(setup, 1, 4)) { /* small windows */
+        rates.pipe_bytes_min = 500;
+        rates.pipe_bytes_max = 20000;
+        rates.latency_us_max = stele_min_i64(rates.latency_us_max, 1000);
+    }
+    run->world.task_us_max = 200;
+    run->world.job_us_max = 100 + sim_draw_log(setup, 5000);
+    run->world.timer_us_max = 1000;
+    sim_net_set_rates(&run->world, &rates);
+}
+
+/* Nodes. */
+
+static void set_text(struct cluster_node *node, const char *name, const char *text)
+{
+    struct stele_error error = {.text = ""};
+    if (stele_settings_set(node->server.settings, name, text, "run", &error) != STELE_OK)
+        sim_world_fail(&node->run->world, "%s", error.text);
+}
+
+static void set_int(struct cluster_node *node, const char *name, int64_t value)
+{
+    char text[32];
+    (void)snprintf(text, sizeof(text), "%lld", (long long)value);
+    set_text(node, name, text);
+}
+
+void cluster_node_start(struct cluster_node *node)
+{
+    node->checked_to = 0;
+    node->has_disk_trouble = false;
+    node->had_full_disk = node->is_disk_full;
+    node->is_short_of_memory = node->no_memory > 0;
+    node->down_us = 1000000;
+    sim_server_start(&node->server);
+    node->server.process.no_memory = node->no_memory;
+}
+
+static void run_up(struct sim_event *event)
+{
+    struct cluster_node *node = STELE_CONTAINER_OF(event, struct cluster_node, up);
+    if (node->server.state == SIM_SERVER_DOWN)
+        cluster_node_start(node);
+}
+
+static void before_death(struct sim_server *server)
+{
+    static const enum sim_death how[] = {SIM_DEATH_KILL, SIM_DEATH_POWER_ORDERED, SIM_DEATH_POWER_ADVERSARIAL};
+    struct cluster_node *node = server->arg;
+    struct cluster *run = node->run;
+    if (sim_disk_is_stopped(server->disk) && server->death == SIM_DEATH_KILL)
+        server->death = how[node->crash_how];
+    if (run->quorum.committed_to == 0)
+        cluster_reach(run, CLUSTER_POINT_FORMING_DEATH);
+}
+
+/* Only what was done to a node excuses that it does not start. */
+static void check_death(struct cluster_node *node)
+{
+    bool is_excused = node->has_disk_trouble || node->is_short_of_memory || node->had_full_disk;
+    if (node->server.death == SIM_DEATH_FAILED && !is_excused)
+        sim_world_fail(&node->run->world, "%s could not start", node->server.process.name);
+    if (node->server.death == SIM_DEATH_STOPPED && !node->server.is_stop_clean && !is_excused)
+        sim_world_fail(&node->run->world, "%s did not stop in order", node->server.process.name);
+}
+
+static void dead(struct sim_server *server)
+{
+    struct cluster_node *node = server->arg;
+    struct cluster *run = node->run;
+    check_death(node);
+    if (node->wants_wipe) {
+        node->wants_wipe = false;
+        node->is_wiped = run->quorum.committed_to > 0;
+        sim_world_log(&run->world, "%s: gets an empty disk", server->process.name);
+        sim_server_wipe(server);
+        cluster_disk_quiet(node);
+    }
+    if (!node->is_gone && !run->is_ending)
+        sim_event_after(&run->world, &node->up, stele_max_i64(node->down_us, 1));
+}
+
+static void traced(struct sim_server *server, const struct stele_trace_event *event)
+{
+    struct cluster_node *node = server->arg;
+    bool is_metadata = event->subject != NULL && strstr(event->subject, "__cluster_metadata") != NULL;
+    if (event->kind == STELE_TRACE_METADATA_SNAPSHOT_TAKEN)
+        cluster_reach(node->run, CLUSTER_POINT_SNAPSHOT);
+    if (event->kind == STELE_TRACE_LOG_TRUNCATED && is_metadata)
+        cluster_reach(node->run, CLUSTER_POINT_METADATA_CUT);
+    if (event->kind == STELE_TRACE_LOG_RECOVERED)
+        cluster_reach(node->run, CLUSTER_POINT_RECOVERY);
+}
+
+static void stepped(struct sim_server *server)
+{
+    cluster_quorum_check(server->arg);
+}
+
+static void init_node(struct cluster *run, int number, struct stele_prng *setup)
+{
+    struct cluster_node *node = &run->nodes[number];
+    char name[8];
+    (void)snprintf(name, sizeof(name), "n%d", number + 1);
+    node->run = run;
+    node->number = number;
+    node->host = sim_net_host(&run->world, name);
+    STELE_ASSERT(node->host == number);
+    sim_server_init(&node->server, &run->world, name);
+    node->server.arg = node;
+    node->server.dead = dead;
+    node->server.before_death = before_death;
+    node->server.traced = traced;
+    node->server.stepped = stepped;
+    node->server.shard_count = STELE_SHARD_DATA + (int)stele_prng_range(setup, 1, 2);
+    sim_event_init(&node->up, "up", NULL, run_up);
+    sim_event_after(&run->world, &node->up, 1 + sim_draw_log(setup, number == 0 ? 1000 : 3000000));
+}
+
+static void init_nodes(struct cluster *run, struct stele_prng *setup)
+{
+    int64_t snapshot_bytes = sim_chance(setup, 1, 2) ? stele_prng_range(setup, 2000, 20000) : 20971520;
+    for (int i = 0; i < run->node_count; i++) {
+        init_node(run, i, setup);
+        size_t used = strlen(run->peers);
+        (void)snprintf(run->peers + used, sizeof(run->peers) - used, "%s%s", i == 0 ? "" : ",",
+                       run->nodes[i].server.address);
+    }
+    for (int i = 0; i < run->node_count; i++) {
+        struct cluster_node *node = &run->nodes[i];
+        set_int(node, "node.id", i + 1);
+        set_text(node, "peers", run->peers);
+        set_text(node, "log.dirs", "a");
+        set_int(node, "log.dir.reserve.bytes", 100000);
+        set_int(node, "metadata.log.max.record.bytes.between.snapshots", snapshot_bytes);
+        set_int(node, "num.network.threads", node->server.shard_count - STELE_SHARD_DATA);
+    }
+}
+
+/* Time. */
+
+static void step_until(struct cluster *run, int64_t until_us)
+{
+    struct sim_world *world = &run->world;
+    while (world->count > 0 && world->heap[1]->at_us <= until_us && sim_world_step(world)) {
+        if (world->events > EVENTS_MAX)
+            sim_world_fail(world, "L9: it runs for ever");
+    }
+    world->now_us = stele_max_i64(world->now_us, until_us);
+}
+
+static void await_agreement(struct cluster *run, const char *when)
+{
+    const char *why = "";
+    int64_t until_us = run->world.now_us + CLUSTER_MEND_US;
+    while (!cluster_quorum_agrees(run, &why)) {
+        step_until(run, run->world.now_us + LOOK_US);
+        if (run->world.now_us > until_us)
+            sim_world_fail(&run->world, "KL: no agreement %s: %s", when, why);
+    }
+}
+
+static void await_clients(struct cluster *run)
+{
+    int64_t until_us = run->world.now_us + CLUSTER_MEND_US;
+    run->is_over = true;
+    while (run->done_count < run->client_count) {
+        step_until(run, run->world.now_us + LOOK_US);
+        if (run->world.now_us > until_us)
+            sim_world_fail(&run->world, "L1: %d programs do not come to an end without faults",
+                           run->client_count - run->done_count);
+    }
+}
+
+static void stop_nodes(struct cluster *run)
+{
+    bool is_down = false;
+    int64_t until_us = run->world.now_us + CLUSTER_MEND_US;
+    run->is_ending = true;
+    for (int i = 0; i < run->node_count; i++) {
+        if (!run->nodes[i].is_gone)
+            sim_server_stop(&run->nodes[i].server);
+    }
+    while (!is_down) {
+        step_until(run, run->world.now_us + LOOK_US);
+        is_down = true;
+        for (int i = 0; i < run->node_count; i++)
+            is_down = is_down && run->nodes[i].server.state == SIM_SERVER_DOWN;
+        if (run->world.now_us > until_us)
+            sim_world_fail(&run->world, "the nodes do not stop");
+    }
+}
+
+static void free_run(struct cluster *run, struct cluster_result *out_result)
+{
+    *out_result = (struct cluster_result){.hash = run->world.hash,
+                                          .events = run->world.events,
+                                          .simulated_us = run->world.now_us,
+                                          .acknowledged = run->reached[CLUSTER_POINT_METADATA_CHANGE]};
+    memcpy(out_result->reached, run->reached, sizeof(run->reached));
+    memcpy(out_result->faults, run->faults, sizeof(run->faults));
+    memcpy(out_result->world, run->world.reached, sizeof(run->world.reached));
+    for (int i = 0; i < run->client_count; i++)
+        sim_client_deinit(&run->clients[i].sim);
+    for (int i = 0; i < run->node_count; i++) {
+        sim_event_cancel(&run->world, &run->nodes[i].up);
+        sim_server_deinit(&run->nodes[i].server);
+    }
+    sim_net_world_deinit(&run->world);
+    sim_world_deinit(&run->world);
+    cluster_plan_free(&run->plan);
+    free(run->quorum.batches);
+    free(run);
+}
+
+void cluster_run(struct cluster_plan *plan, bool is_verbose, void (*failed)(void *arg, const char *text), void *arg,
+                 struct cluster_result *out_result)
+{
+    struct cluster *run = sim_alloc(sizeof(*run));
+    struct shape shape = shape_of(plan->seed);
+    run->plan = *plan;
+    *plan = (struct cluster_plan){.seed = run->plan.seed};
+    run->node_count = shape.node_count;
+    run->client_count = shape.client_count;
+    sim_world_init(&run->world, run->plan.seed);
+    run->world.is_verbose = is_verbose;
+    run->world.failed = failed;
+    run->world.arg = arg;
+    sim_net_world_init(&run->world);
+    struct stele_prng *setup = sim_stream(&run->world, SIM_STREAM_SETUP);
+    draw_net(run, setup);
+    init_nodes(run, setup);
+    cluster_clients_start(run);
+    cluster_faults_begin(run);
+    cluster_reach(run, CLUSTER_POINT_SEED);
+    if (run->node_count == 1)
+        cluster_reach(run, CLUSTER_POINT_ALONE);
+    step_until(run, CLUSTER_FAULTS_US);
+    sim_world_log(&run->world, "CALM");
+    run->is_calm = true;
+    cluster_faults_end(run);
+    step_until(run, CLUSTER_LOAD_US);
+    await_clients(run);
+    await_agreement(run, "after the faults");
+    cluster_quorum_check_settings(run);
+    stop_nodes(run);
+    free_run(run, out_result);
+}

@@ -1,0 +1,264 @@
+/* The simulator: a whole cluster on virtual time, under faults, from one seed (cluster_run.h).
+ *
+ *   stele-sim [--seed S] [--seeds N] [--jobs N] [--verbose] [--check-determinism] [--script-out FILE]
+ *   stele-sim --script FILE [--verbose]
+ *   stele-sim --seed S | --script FILE  --shrink [--seconds N]
+ *   stele-sim --one-node ...            a node alone, see sim_node.c
+ *
+ * Without arguments it runs seeds 1 to SEEDS, each in a process of its own, some of them twice to see that they go the
+ * same way; prints what they reached, and fails when something was never reached. With --seed it replays one, with
+ * --script the faults of a file; --shrink leaves out what a failure does not need, and prints the rest as a script. */
+#include "base/check.h"
+#include "cluster-tests/sim/cluster_try.h"
+#include "cluster-tests/sim/sim_image.h"
+#include "cluster-tests/sim/sim_node.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { SEEDS = 100, JOBS_MAX = 64, AGAIN_EVERY = 20, FAILURES_MAX = 20, SHRINK_SECONDS = 600, ACKNOWLEDGED_MIN = 1000 };
+
+struct wish {
+    uint64_t first, seeds;
+    int64_t jobs;
+    int seconds;
+    const char *script, *script_out;
+    bool is_verbose, shrinks, checks_determinism;
+};
+
+/* Of all jobs, in memory that they share. */
+struct sum {
+    int64_t next, failures, ended;
+    struct cluster_result total;
+    int64_t acknowledged[]; /* by seed */
+};
+
+static bool try_seed(uint64_t seed, bool is_verbose, bool is_twice, struct cluster_try *try)
+{
+    struct cluster_plan plan = {.seed = seed};
+    cluster_plan_of(&plan, seed);
+    cluster_try(&plan, is_verbose, false, try);
+    bool is_fine = try->is_fine;
+    if (!is_fine)
+        (void)fprintf(stderr, "seed %llu: %s\n  stele-sim --seed %llu --shrink\n", (unsigned long long)seed,
+                      try->failure, (unsigned long long)seed);
+    if (is_fine && is_twice) {
+        uint64_t hash = try->result.hash;
+        cluster_try(&plan, false, false, try);
+        is_fine = try->is_fine && try->result.hash == hash;
+        if (!is_fine)
+            (void)fprintf(stderr, "seed %llu went two ways: %016llx, %016llx\n", (unsigned long long)seed,
+                          (unsigned long long)hash, (unsigned long long)try->result.hash);
+    }
+    cluster_plan_free(&plan);
+    return is_fine;
+}
+
+static void add(struct cluster_result *total, const struct cluster_result *result)
+{
+    total->events += result->events;
+    total->simulated_us += result->simulated_us;
+    total->acknowledged += result->acknowledged;
+    for (int i = 0; i < CLUSTER_POINT_COUNT; i++)
+        total->reached[i] += result->reached[i];
+    for (int i = 0; i < CLUSTER_CLASS_COUNT; i++)
+        total->faults[i] += result->faults[i];
+    for (int i = 0; i < SIM_POINT_COUNT; i++)
+        total->world[i] += result->world[i];
+}
+
+/* One job takes the seeds whose turn it is. */
+static void run_share(const struct wish *wish, int64_t job, struct sum *sum)
+{
+    struct cluster_try *try = cluster_shared(sizeof(*try));
+    for (uint64_t i = (uint64_t)job; i < wish->seeds && sum->failures < FAILURES_MAX; i += (uint64_t)wish->jobs) {
+        bool is_twice = wish->checks_determinism || i % AGAIN_EVERY == 0;
+        bool is_fine = try_seed(wish->first + i, false, is_twice, try);
+        sum->acknowledged[i] = try->result.acknowledged;
+        sum->failures += !is_fine;
+        sum->ended++;
+        add(&sum->total, &try->result);
+    }
+}
+
+static int compare_i64(const void *a, const void *b)
+{
+    int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
+    return left < right ? -1 : left > right;
+}
+
+static void print_sum(const struct sum *sum, double seconds, int64_t jobs)
+{
+    const struct cluster_result *total = &sum->total;
+    double simulated = (double)total->simulated_us / 1e6;
+    (void)printf("%lld runs, %lld failed; %lld events, %.0f simulated seconds; a core did %.0f events, %.0f simulated "
+                 "seconds in a second\n",
+                 (long long)sum->ended, (long long)sum->failures, (long long)total->events, simulated,
+                 (double)total->events / seconds / (double)jobs, simulated / seconds / (double)jobs);
+    (void)printf("reached:");
+    for (int i = 0; i < CLUSTER_POINT_COUNT; i++)
+        (void)printf("%s %s %lld", i == 0 ? "" : ",", cluster_point_text((enum cluster_point)i),
+                     (long long)total->reached[i]);
+    (void)printf("\nfaults:");
+    for (int i = 0; i < CLUSTER_CLASS_COUNT; i++)
+        (void)printf("%s %s %lld", i == 0 ? "" : ",", cluster_class_name((enum cluster_class)i),
+                     (long long)total->faults[i]);
+    (void)printf("\nworld:");
+    for (int i = 0; i < SIM_POINT_COUNT; i++)
+        (void)printf("%s %s %lld", i == 0 ? "" : ",", sim_point_text((enum sim_point)i), (long long)total->world[i]);
+    (void)printf("\n");
+}
+
+/* What a run of all seeds must have reached. */
+static bool is_enough(const struct sum *sum, int64_t median)
+{
+    bool is_all = true;
+    for (int i = 0; i < CLUSTER_POINT_COUNT; i++) {
+        if (sum->total.reached[i] == 0)
+            (void)fprintf(stderr, "never reached: %s\n", cluster_point_text((enum cluster_point)i));
+        is_all = is_all && sum->total.reached[i] > 0;
+    }
+    for (int i = 0; i < CLUSTER_CLASS_COUNT; i++) {
+        if (sum->total.faults[i] == 0)
+            (void)fprintf(stderr, "never happened: %s\n", cluster_class_name((enum cluster_class)i));
+        is_all = is_all && sum->total.faults[i] > 0;
+    }
+    (void)median;
+    return is_all;
+}
+
+static int run_many(const struct wish *wish, bool must_reach_all)
+{
+    size_t bytes = sizeof(struct sum) + (size_t)wish->seeds * sizeof(int64_t);
+    struct sum *all = sim_alloc(bytes);
+    struct sum **sums = sim_alloc((size_t)wish->jobs * sizeof(*sums));
+    time_t began = time(NULL);
+    for (int64_t job = 0; job < wish->jobs; job++) {
+        sums[job] = cluster_shared(bytes);
+        (void)fflush(NULL);
+        pid_t pid = fork();
+        STELE_ASSERT(pid >= 0);
+        if (pid == 0) {
+            run_share(wish, job, sums[job]);
+            exit(0);
+        }
+    }
+    for (int64_t job = 0; job < wish->jobs; job++)
+        STELE_ASSERT(wait(NULL) > 0);
+    for (int64_t job = 0; job < wish->jobs; job++) {
+        all->failures += sums[job]->failures;
+        all->ended += sums[job]->ended;
+        add(&all->total, &sums[job]->total);
+        for (uint64_t i = 0; i < wish->seeds; i++)
+            all->acknowledged[i] += sums[job]->acknowledged[i];
+    }
+    qsort(all->acknowledged, (size_t)wish->seeds, sizeof(int64_t), compare_i64);
+    int64_t median = all->acknowledged[wish->seeds / 2];
+    print_sum(all, (double)stele_max_i64(time(NULL) - began, 1), wish->jobs);
+    (void)printf("acknowledged a seed: median %lld, least %lld\n", (long long)median, (long long)all->acknowledged[0]);
+    bool is_fine = all->failures == 0 && all->ended == (int64_t)wish->seeds;
+    is_fine = is_fine && (!must_reach_all || is_enough(all, median));
+    free(all);
+    free(sums);
+    return is_fine ? 0 : 1;
+}
+
+static int run_plan(const struct wish *wish, struct cluster_plan *plan)
+{
+    char failure[512] = "";
+    if (wish->script_out != NULL) {
+        FILE *file = fopen(wish->script_out, "w");
+        if (file == NULL) {
+            (void)fprintf(stderr, "%s cannot be written\n", wish->script_out);
+            return 2;
+        }
+        cluster_plan_write(plan, cluster_nodes_of(plan->seed), file);
+        (void)fclose(file);
+    }
+    if (wish->shrinks) {
+        bool fails = cluster_shrink(plan, wish->seconds, failure);
+        (void)printf("# %s\n", fails ? failure : "it does not fail");
+        cluster_plan_write(plan, cluster_nodes_of(plan->seed), stdout);
+        return fails ? 1 : 0;
+    }
+    struct cluster_try *try = cluster_shared(sizeof(*try));
+    uint64_t hash = 0;
+    for (int round = 0; round < (wish->checks_determinism ? 2 : 1); round++) {
+        cluster_try(plan, wish->is_verbose && round == 0, false, try);
+        if (!try->is_fine) {
+            (void)fprintf(stderr, "%s\n", try->failure);
+            return 1;
+        }
+        if (round == 1 && hash != try->result.hash) {
+            (void)fprintf(stderr, "it went two ways\n");
+            return 1;
+        }
+        hash = try->result.hash;
+    }
+    (void)printf("seed %llu: hash %016llx, %lld events, %lld acknowledged\n", (unsigned long long)plan->seed,
+                 (unsigned long long)hash, (long long)try->result.events, (long long)try->result.acknowledged);
+    return 0;
+}
+
+static bool read_arguments(int argc, char **argv, struct wish *out_wish)
+{
+    for (int i = 1; i < argc; i++) {
+        bool has_value = i + 1 < argc;
+        if (strcmp(argv[i], "--verbose") == 0)
+            out_wish->is_verbose = true;
+        else if (strcmp(argv[i], "--shrink") == 0)
+            out_wish->shrinks = true;
+        else if (strcmp(argv[i], "--check-determinism") == 0)
+            out_wish->checks_determinism = true;
+        else if (has_value && strcmp(argv[i], "--seed") == 0) {
+            out_wish->first = strtoull(argv[++i], NULL, 10);
+            out_wish->seeds = out_wish->seeds == 0 ? 1 : out_wish->seeds;
+        } else if (has_value && strcmp(argv[i], "--seeds") == 0)
+            out_wish->seeds = strtoull(argv[++i], NULL, 10);
+        else if (has_value && strcmp(argv[i], "--jobs") == 0)
+            out_wish->jobs = strtoll(argv[++i], NULL, 10);
+        else if (has_value && strcmp(argv[i], "--seconds") == 0)
+            out_wish->seconds = (int)strtol(argv[++i], NULL, 10);
+        else if (has_value && strcmp(argv[i], "--script") == 0)
+            out_wish->script = argv[++i];
+        else if (has_value && strcmp(argv[i], "--script-out") == 0)
+            out_wish->script_out = argv[++i];
+        else
+            return false;
+    }
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    struct wish wish = {.first = 1, .jobs = sysconf(_SC_NPROCESSORS_ONLN), .seconds = SHRINK_SECONDS};
+    struct cluster_plan plan = {.seed = 0};
+    int line = 0;
+    if (argc > 1 && strcmp(argv[1], "--one-node") == 0)
+        return sim_node_main(argc - 1, argv + 1);
+    if (!read_arguments(argc, argv, &wish)) {
+        (void)fprintf(stderr, "usage: stele-sim [--seed S] [--seeds N] [--jobs N] [--verbose] [--check-determinism]\n"
+                              "                 [--script-out FILE] [--shrink [--seconds N]]\n"
+                              "       stele-sim --script FILE [--verbose] [--check-determinism] [--shrink]\n"
+                              "       stele-sim --one-node [--seed S] [--seeds N] [--jobs N] [--verbose]\n");
+        return 2;
+    }
+    wish.jobs = stele_max_i64(stele_min_i64(wish.jobs, JOBS_MAX), 1);
+    if (wish.script != NULL) {
+        if (!cluster_plan_read(&plan, wish.script, cluster_nodes_of, &line)) {
+            (void)fprintf(stderr, "%s makes no sense at line %d\n", wish.script, line);
+            return 2;
+        }
+        return run_plan(&wish, &plan);
+    }
+    if (wish.seeds == 1) {
+        cluster_plan_of(&plan, wish.first);
+        return run_plan(&wish, &plan);
+    }
+    bool must_reach_all = wish.seeds == 0;
+    wish.seeds = wish.seeds == 0 ? SEEDS : wish.seeds;
+    return run_many(&wish, must_reach_all);
+}
