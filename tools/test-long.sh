@@ -30,7 +30,10 @@ run_crashes() {
     seq 1 10 | xargs -P "$jobs" -I N bash -o pipefail -c "build/dev/bin/sim_log_crash --seed N0000 --runs $((1900 * percent / 100)) | tail -n 3"
 }
 
-run_seeds() { build/dev/bin/stele-sim --seed 1000000 --seeds $((20000 * percent / 100)); }
+run_seeds() {
+    build/dev/bin/stele-sim --one-node --seed 1000000 --seeds $((20000 * percent / 100)) &&
+        build/dev/bin/stele-sim --seed 1000000 --seeds $((20000 * percent / 100))
+}
 
 run_valgrind() {
     ctest --test-dir build/dev -L unit --show-only=json-v1 | python3 -c '

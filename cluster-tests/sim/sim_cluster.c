@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SEEDS = 100, JOBS_MAX = 64, AGAIN_EVERY = 20, FAILURES_MAX = 20, SHRINK_SECONDS = 600, ACKNOWLEDGED_MIN = 1000 };
+enum { SEEDS = 60, JOBS_MAX = 64, AGAIN_EVERY = 20, FAILURES_MAX = 20, SHRINK_SECONDS = 600, ACKNOWLEDGED_MIN = 1000 };
 
 struct wish {
     uint64_t first, seeds;

@@ -235,6 +235,11 @@ static void run_begin(struct sim_event *event)
                                          .fatal = on_fatal,
                                          .arg = server};
     enum stele_err err = stele_node_new(&options, &server->node);
+    if (err == STELE_NO_MEMORY && server->process.no_memory_count > 0) {
+        sim_world_reach(server->world, SIM_POINT_START_FAILED);
+        sim_server_die(server, SIM_DEATH_FAILED);
+        return;
+    }
     if (err != STELE_OK)
         sim_world_fail(server->world, "no node: %s", stele_err_text(err));
     (void)snprintf(host, sizeof(host), "%.*s", (int)strcspn(server->address, ":"), server->address);
