@@ -245,7 +245,9 @@ enum stele_err stele_active_add_partition(struct stele_active_turn *turn, const 
                                                       .adding_count = (size_t)copy->adding.count,
                                                       .removing = copy->removing.ids,
                                                       .removing_count = (size_t)copy->removing.count,
-                                                      .is_recovering = copy->is_recovering}});
+                                                      .is_recovering = copy->is_recovering,
+                                                      .offline = copy->offline.ids,
+                                                      .offline_count = (size_t)copy->offline.count}});
 }
 
 /* A registration and the arrays that its record points to. */
@@ -313,12 +315,25 @@ void stele_active_view(const struct stele_active *active, const struct stele_ima
     stele_registry_view(&active->registry, &state->replicas, out_view);
     if (more != NULL)
         stele_registry_view(&active->registry, more, out_view);
-    for (int32_t i = 0; assumption != NULL && i < out_view->count; i++) {
-        if (out_view->nodes[i].node_id != assumption->node_id)
-            continue;
-        out_view->nodes[i].is_active = assumption->is_active;
-        out_view->nodes[i].node_epoch = assumption->node_epoch;
+    for (int32_t i = 0; i < out_view->count; i++) {
+        struct stele_replica_view *node = &out_view->nodes[i];
+        if (assumption != NULL && node->node_id == assumption->node_id) {
+            node->is_active = assumption->is_active;
+            node->node_epoch = assumption->node_epoch;
+        }
+        node->is_offline = stele_node_set_has(&state->offline, node->node_id);
     }
+}
+
+/* In another life of the node nothing of it is known to have failed (as the image has it when the node's record is
+ * applied). */
+static void begin_life(const struct stele_active *active, const struct stele_active_assumption *assumption,
+                       struct stele_partition_state *state)
+{
+    const struct stele_node_registration *known =
+        assumption != NULL ? stele_registry_find(&active->registry, assumption->node_id) : NULL;
+    if (known != NULL && known->node_epoch != assumption->node_epoch)
+        stele_node_set_remove(&state->offline, assumption->node_id);
 }
 
 enum stele_err stele_active_change(struct stele_active_turn *turn, const struct stele_image_topic *topic,
@@ -326,12 +341,13 @@ enum stele_err stele_active_change(struct stele_active_turn *turn, const struct 
                                    const struct stele_active_assumption *assumption,
                                    struct stele_partition_outcome *out_outcome)
 {
-    const struct stele_partition_state *state = &topic->partitions[number].state;
+    struct stele_partition_state state = topic->partitions[number].state;
     struct stele_partition_outcome outcome;
     struct stele_partition_view view;
-    stele_active_view(turn->active, topic, state, change->reassign == STELE_REASSIGN_START ? &change->target : NULL,
+    begin_life(turn->active, assumption, &state);
+    stele_active_view(turn->active, topic, &state, change->reassign == STELE_REASSIGN_START ? &change->target : NULL,
                       assumption, &view);
-    enum stele_err err = stele_partition_change(state, change, &view, &outcome);
+    enum stele_err err = stele_partition_change(&state, change, &view, &outcome);
     if (err == STELE_OK && outcome.changed != 0)
         err = stele_active_add_partition(turn, &topic->topic_id, number, &outcome.next);
     if (err == STELE_OK)

@@ -67,14 +67,45 @@ static enum stele_err change_one(struct stele_partition_alter *alter, const stru
     if (result->err != STELE_OK && result->err != STELE_NEW_LEADER_ELECTED)
         return STELE_OK;
     if (outcome.changed != 0) {
-        partition->is_in_turn = true;
         enum stele_err err =
             stele_active_add_partition(&alter->turn, &topic->topic_id, asked->partition, &outcome.next);
         if (err != STELE_OK)
             return err;
+        partition->is_in_turn = true;
     }
     stele_alter_partition_answer(&outcome.next, view.min_isr, &answer);
     return answer_of(alter, &answer, result);
+}
+
+/* A replica that failed: it leaves the ISR and the ELR, and leads no more. The node reports it until it sees it in its
+ * image, so what is passed over here comes again. */
+static enum stele_err take_offline(struct stele_partition_alter *alter, const struct stele_offline_replica *failed)
+{
+    const struct stele_image *image = &alter->turn.active->control->mlog.image;
+    const struct stele_image_topic *topic = stele_image_topic_of(image, &failed->topic_id);
+    struct stele_image_partition *partition = stele_image_partition_of(topic, failed->partition);
+    struct stele_partition_change change = {.offline = {.ids = {alter->request->node_id}, .count = 1}};
+    struct stele_partition_outcome outcome;
+    if (partition == NULL || partition->is_in_turn)
+        return STELE_OK;
+    enum stele_err err = stele_active_change(&alter->turn, topic, failed->partition, &change, NULL, &outcome);
+    partition->is_in_turn = err == STELE_OK && outcome.changed != 0;
+    return err;
+}
+
+void stele_active_unmark(struct stele_active_turn *turn)
+{
+    const struct stele_image *image = &turn->active->control->mlog.image;
+    for (int i = 0; i < turn->count; i++) {
+        const struct stele_metadata_record *record = &turn->records[i];
+        struct stele_image_partition *partition =
+            record->kind != STELE_METADATA_PARTITION
+                ? NULL
+                : stele_image_partition_of(stele_image_topic_of(image, &record->u.partition.topic_id),
+                                           record->u.partition.partition);
+        if (partition != NULL)
+            partition->is_in_turn = false;
+    }
 }
 
 static enum stele_err change_all(struct stele_partition_alter *alter, struct stele_alter_partition_result *results)
@@ -82,29 +113,23 @@ static enum stele_err change_all(struct stele_partition_alter *alter, struct ste
     const struct stele_alter_partition_request *request = alter->request;
     const struct stele_image *image = &alter->turn.active->control->mlog.image;
     enum stele_err err = STELE_OK;
-    size_t count = 0;
-    for (; count < request->partition_count && err == STELE_OK; count++) {
-        const struct stele_altered_partition *asked = &request->partitions[count];
-        struct stele_alter_partition_result *result = &results[count];
+    for (size_t i = 0; i < request->offline_count && err == STELE_OK; i++)
+        err = take_offline(alter, &request->offline[i]);
+    for (size_t i = 0; i < request->partition_count && err == STELE_OK; i++) {
+        const struct stele_altered_partition *asked = &request->partitions[i];
         const struct stele_image_topic *topic = stele_image_topic_of(image, &asked->topic_id);
         struct stele_image_partition *partition = stele_image_partition_of(topic, asked->partition);
-        *result = (struct stele_alter_partition_result){.topic_id = asked->topic_id,
-                                                        .partition = asked->partition,
-                                                        .leader_id = STELE_NO_NODE,
-                                                        .leader_epoch = -1,
-                                                        .partition_epoch = -1};
+        results[i] = (struct stele_alter_partition_result){.topic_id = asked->topic_id,
+                                                           .partition = asked->partition,
+                                                           .leader_id = STELE_NO_NODE,
+                                                           .leader_epoch = -1,
+                                                           .partition_epoch = -1};
         if (partition == NULL)
-            result->err = topic == NULL ? STELE_UNKNOWN_TOPIC_ID : STELE_UNKNOWN_TOPIC_OR_PARTITION;
+            results[i].err = topic == NULL ? STELE_UNKNOWN_TOPIC_ID : STELE_UNKNOWN_TOPIC_OR_PARTITION;
         else
-            err = change_one(alter, topic, partition, asked, result);
+            err = change_one(alter, topic, partition, asked, &results[i]);
     }
-    while (count > 0) {
-        const struct stele_altered_partition *asked = &request->partitions[--count];
-        struct stele_image_partition *partition =
-            stele_image_partition_of(stele_image_topic_of(image, &asked->topic_id), asked->partition);
-        if (partition != NULL)
-            partition->is_in_turn = false;
-    }
+    stele_active_unmark(&alter->turn);
     return err;
 }
 
@@ -158,7 +183,8 @@ void stele_partition_alter_take(struct stele_active *active, struct stele_partit
     const struct stele_alter_partition_request *request = alter->request;
     alter->response =
         (struct stele_alter_partition_response){.leader_id = active->control->mlog.quorum.election.leader_id};
-    if (active->is_active) {
+    /* Numbers are counted in one epoch of the quorum: what was meant for another may be an old copy. */
+    if (active->is_active && (request->quorum_epoch == 0 || request->quorum_epoch == active->epoch)) {
         alter->response.err =
             stele_registry_admit(&active->registry, request->node_id, request->node_epoch, request->request_number);
         alter->is_admitted = true;

@@ -25,6 +25,9 @@ void stele_partition_alter_take(struct stele_active *active, struct stele_partit
 /** At the end of the node, or when nobody wants the answer any more; also of one that was never taken, or is done. */
 void stele_partition_alter_drop(struct stele_partition_alter *alter);
 
+/** Partitions that a turn has a record of are marked (is_in_turn), so that none is changed twice from the same state;
+ * this takes the marks away, before `begin` is left. */
+void stele_active_unmark(struct stele_active_turn *turn);
 /** NULL when the image has no such partition. */
 struct stele_image_partition *stele_image_partition_of(const struct stele_image_topic *topic, int32_t number);
 

@@ -36,7 +36,8 @@ static bool fill_partition(struct stele_arena *arena, const struct stele_partiti
            copy_set(arena, &state->elr, &out->elr, &out->elr_count) &&
            copy_set(arena, &state->last_known_elr, &out->last_known_elr, &out->last_known_elr_count) &&
            copy_set(arena, &state->adding, &out->adding, &out->adding_count) &&
-           copy_set(arena, &state->removing, &out->removing, &out->removing_count);
+           copy_set(arena, &state->removing, &out->removing, &out->removing_count) &&
+           copy_set(arena, &state->offline, &out->offline, &out->offline_count);
 }
 
 static bool fill_partitions(struct stele_arena *arena, const struct stele_image_topic *in,

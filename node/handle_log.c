@@ -87,6 +87,7 @@ static void start(struct describe *all, struct slot *slot)
                                                 .arena = &all->arenas[at],
                                                 .with_segments = request->with_segments,
                                                 .with_stats = request->with_stats,
+                                                .with_epochs = request->with_epochs,
                                                 .out = &all->logs[at]};
     stele_op_submit(&slot->describe.op);
 }

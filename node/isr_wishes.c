@@ -148,12 +148,14 @@ static enum stele_err fill(struct stele_isr_wishes *wishes, int64_t node_epoch)
         stele_list_push(&wishes->sent, held);
         wishes->sent_count++;
     }
-    wishes->request = (struct stele_request){.header = {.api = STELE_API_ALTER_PARTITION},
-                                             .body.alter_partition = {.node_id = wishes->control->node->node_id,
-                                                                      .node_epoch = node_epoch,
-                                                                      .partitions = partitions,
-                                                                      .partition_count = count,
-                                                                      .request_number = wishes->last_number + 1}};
+    wishes->request =
+        (struct stele_request){.header = {.api = STELE_API_ALTER_PARTITION},
+                               .body.alter_partition = {.node_id = wishes->control->node->node_id,
+                                                        .node_epoch = node_epoch,
+                                                        .partitions = partitions,
+                                                        .partition_count = count,
+                                                        .request_number = wishes->last_number + 1,
+                                                        .quorum_epoch = wishes->control->mlog.quorum.election.epoch}};
     return err;
 }
 

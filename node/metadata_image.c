@@ -184,7 +184,8 @@ static bool state_from(struct stele_partition_state *state, const struct stele_m
            set_from(&state->last_known_elr, record->u.partition.last_known_elr,
                     record->u.partition.last_known_elr_count) &&
            set_from(&state->adding, record->u.partition.adding, record->u.partition.adding_count) &&
-           set_from(&state->removing, record->u.partition.removing, record->u.partition.removing_count);
+           set_from(&state->removing, record->u.partition.removing, record->u.partition.removing_count) &&
+           set_from(&state->offline, record->u.partition.offline, record->u.partition.offline_count);
 }
 
 static enum stele_err apply_partition(struct stele_image *image, const struct stele_metadata_record *record)

@@ -125,6 +125,16 @@ static struct stele_image_member **place_of(struct stele_image *image, int32_t n
     return at;
 }
 
+/* What failed in one life of a node may be there in the next. In a snapshot nodes come once, and nothing is forgotten.
+ */
+static void forget_offline(struct stele_image *image, int32_t node_id)
+{
+    for (struct stele_image_topic *topic = image->by_name; topic != NULL; topic = topic->by_name.next) {
+        for (int32_t i = 0; i < topic->partition_count; i++)
+            stele_node_set_remove(&topic->partitions[i].state.offline, node_id);
+    }
+}
+
 static enum stele_err apply_node(struct stele_image *image, const struct stele_metadata_record *record)
 {
     struct stele_image_member **at = place_of(image, record->u.node.node_id), *member;
@@ -138,6 +148,8 @@ static enum stele_err apply_node(struct stele_image *image, const struct stele_m
     if (err != STELE_OK)
         return err;
     member->next = is_known ? (*at)->next : *at;
+    if (is_known && (*at)->node_epoch != member->node_epoch)
+        forget_offline(image, member->node_id);
     if (is_known)
         member_free(image->mem, *at);
     *at = member;
@@ -150,6 +162,7 @@ static enum stele_err apply_node_removed(struct stele_image *image, const struct
     if (member == NULL || member->node_id != record->u.node_removed.node_id)
         return STELE_CORRUPT;
     *at = member->next;
+    forget_offline(image, member->node_id);
     member_free(image->mem, member);
     return STELE_OK;
 }

@@ -108,7 +108,9 @@ static enum stele_err add_partition(struct making *making, const struct stele_uu
                                                            .adding_count = (size_t)state->adding.count,
                                                            .removing = state->removing.ids,
                                                            .removing_count = (size_t)state->removing.count,
-                                                           .is_recovering = state->is_recovering}};
+                                                           .is_recovering = state->is_recovering,
+                                                           .offline = state->offline.ids,
+                                                           .offline_count = (size_t)state->offline.count}};
     return add(making, &record, making->now_ms);
 }
 

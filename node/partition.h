@@ -115,7 +115,7 @@ struct stele_revoke {
 struct stele_describe_op {
     struct stele_op op;
     struct stele_arena *arena; /* everything that `out` points to; used by nobody else until done */
-    bool with_segments, with_stats;
+    bool with_segments, with_stats, with_epochs;
     struct stele_described_log *out; /* all but its err and names; of a partition that is not there untouched */
 
     struct stele_log_explain explain;

@@ -61,6 +61,20 @@ static enum stele_err describe_replicas(const struct stele_partition *partition,
     return STELE_OK;
 }
 
+static enum stele_err describe_epochs(const struct stele_partition *partition, struct stele_describe_op *describe)
+{
+    const struct stele_epoch_cache *cache = stele_log_epochs(partition->log);
+    struct stele_described_epoch *epochs = stele_arena_array(describe->arena, (size_t)cache->count, sizeof(*epochs));
+    if (epochs == NULL && cache->count > 0)
+        return STELE_NO_MEMORY;
+    for (int i = 0; i < cache->count; i++)
+        epochs[i] = (struct stele_described_epoch){.epoch = cache->entries[i].epoch,
+                                                   .start_offset = cache->entries[i].start_offset};
+    describe->out->epochs = epochs;
+    describe->out->epoch_count = (size_t)cache->count;
+    return STELE_OK;
+}
+
 static void describe_step(struct stele_partition *partition, struct stele_describe_op *describe);
 
 static void describe_done(struct stele_job *job)
@@ -86,6 +100,8 @@ static void describe_step(struct stele_partition *partition, struct stele_descri
     if (!waits) {
         if (err == STELE_OK)
             err = describe_replicas(partition, describe);
+        if (err == STELE_OK && describe->with_epochs)
+            err = describe_epochs(partition, describe);
         stele_op__finish(&describe->op, err);
         return;
     }

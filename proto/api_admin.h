@@ -82,7 +82,9 @@ struct stele_described_partition {
     size_t adding_count;
     const int32_t *removing;
     size_t removing_count;
-    bool is_recovering; /* after an unclean election */
+    bool is_recovering;     /* after an unclean election */
+    const int32_t *offline; /* replicas whose disk or log failed */
+    size_t offline_count;
 };
 
 struct stele_described_topic {
@@ -209,6 +211,7 @@ struct stele_describe_log_request {
     size_t partition_count;
     bool with_segments; /* with its history and damaged ranges */
     bool with_stats;    /* with histograms: reads every batch header */
+    bool with_epochs;   /* with the epochs of its leaders */
 };
 
 struct stele_described_segment {
@@ -266,6 +269,12 @@ struct stele_replica_progress {
     bool is_in_sync;
 };
 
+/** A leader's epoch, and the offset of its first record. */
+struct stele_described_epoch {
+    int32_t epoch;
+    int64_t start_offset;
+};
+
 struct stele_described_log {
     enum stele_err err;
     const char *message;
@@ -296,6 +305,8 @@ struct stele_described_log {
     size_t replica_count;
     int32_t leader_id;          /* -1 none */
     int64_t epoch_start_offset; /* of a leader; -1 */
+    const struct stele_described_epoch *epochs;
+    size_t epoch_count;
 };
 
 struct stele_describe_log_response {

@@ -213,12 +213,21 @@ struct stele_altered_partition {
     size_t damaged_count;
 };
 
+/** A replica of the node that asks, whose disk or log failed in its present life. */
+struct stele_offline_replica {
+    struct stele_uuid topic_id;
+    int32_t partition;
+};
+
 struct stele_alter_partition_request {
     int32_t node_id; /* the leader that asks */
     int64_t node_epoch;
     const struct stele_altered_partition *partitions;
     size_t partition_count;
     int64_t request_number; /* rises within a life of the node; a repetition gets a new one */
+    const struct stele_offline_replica *offline;
+    size_t offline_count;
+    int32_t quorum_epoch; /* in which it believes the controller to be: one of another refuses it; 0: not said */
 };
 
 struct stele_alter_partition_result {

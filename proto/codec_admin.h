@@ -67,7 +67,8 @@ STELE_CODEC_MESSAGE(describe_topic_request, struct stele_describe_topic_request,
     F(ints, last_known_elr, last_known_elr_count)                                                                      \
     F(ints, adding, adding_count)                                                                                      \
     F(ints, removing, removing_count)                                                                                  \
-    F(int, is_recovering)
+    F(int, is_recovering)                                                                                              \
+    F(ints, offline, offline_count)
 STELE_CODEC_MESSAGE(described_partition, struct stele_described_partition, Stele__Wire__DescribedPartition,
                     DESCRIBED_PARTITION)
 STELE_CODEC_ARRAY(described_partition, struct stele_described_partition, Stele__Wire__DescribedPartition)
@@ -203,7 +204,8 @@ STELE_CODEC_ARRAY(describe_log_partition, struct stele_describe_log_partition, S
 #define DESCRIBE_LOG_REQUEST(F)                                                                                        \
     F(list, partitions, partition_count, describe_log_partition)                                                       \
     F(int, with_segments)                                                                                              \
-    F(int, with_stats)
+    F(int, with_stats)                                                                                                 \
+    F(int, with_epochs)
 STELE_CODEC_MESSAGE(describe_log_request, struct stele_describe_log_request, Stele__Wire__DescribeLogRequest,
                     DESCRIBE_LOG_REQUEST)
 
@@ -264,6 +266,12 @@ STELE_CODEC_ARRAY(log_histogram, struct stele_log_histogram, Stele__Wire__LogHis
 STELE_CODEC_MESSAGE(replica_progress, struct stele_replica_progress, Stele__Wire__ReplicaProgress, REPLICA_PROGRESS)
 STELE_CODEC_ARRAY(replica_progress, struct stele_replica_progress, Stele__Wire__ReplicaProgress)
 
+#define DESCRIBED_EPOCH(F)                                                                                             \
+    F(int, epoch)                                                                                                      \
+    F(int, start_offset)
+STELE_CODEC_MESSAGE(described_epoch, struct stele_described_epoch, Stele__Wire__DescribedEpoch, DESCRIBED_EPOCH)
+STELE_CODEC_ARRAY(described_epoch, struct stele_described_epoch, Stele__Wire__DescribedEpoch)
+
 #define DESCRIBED_LOG(F)                                                                                               \
     F(err, err)                                                                                                        \
     F(text, message)                                                                                                   \
@@ -287,7 +295,8 @@ STELE_CODEC_ARRAY(replica_progress, struct stele_replica_progress, Stele__Wire__
     F(list, histograms, histogram_count, log_histogram)                                                                \
     F(list, replicas, replica_count, replica_progress)                                                                 \
     F(int, leader_id)                                                                                                  \
-    F(int, epoch_start_offset)
+    F(int, epoch_start_offset)                                                                                         \
+    F(list, epochs, epoch_count, described_epoch)
 STELE_CODEC_MESSAGE(described_log, struct stele_described_log, Stele__Wire__DescribedLog, DESCRIBED_LOG)
 STELE_CODEC_ARRAY(described_log, struct stele_described_log, Stele__Wire__DescribedLog)
 

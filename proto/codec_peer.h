@@ -213,11 +213,19 @@ STELE_CODEC_ARRAY(isr_member, struct stele_isr_member, Stele__Wire__IsrMember)
 STELE_CODEC_MESSAGE(altered_partition, struct stele_altered_partition, Stele__Wire__AlteredPartition, ALTERED_PARTITION)
 STELE_CODEC_ARRAY(altered_partition, struct stele_altered_partition, Stele__Wire__AlteredPartition)
 
+#define OFFLINE_REPLICA(F)                                                                                             \
+    F(uuid, topic_id)                                                                                                  \
+    F(int, partition)
+STELE_CODEC_MESSAGE(offline_replica, struct stele_offline_replica, Stele__Wire__OfflineReplica, OFFLINE_REPLICA)
+STELE_CODEC_ARRAY(offline_replica, struct stele_offline_replica, Stele__Wire__OfflineReplica)
+
 #define ALTER_PARTITION_REQUEST(F)                                                                                     \
     F(int, node_id)                                                                                                    \
     F(int, node_epoch)                                                                                                 \
     F(list, partitions, partition_count, altered_partition)                                                            \
-    F(int, request_number)
+    F(int, request_number)                                                                                             \
+    F(list, offline, offline_count, offline_replica)                                                                   \
+    F(int, quorum_epoch)
 STELE_CODEC_MESSAGE(alter_partition_request, struct stele_alter_partition_request, Stele__Wire__AlterPartitionRequest,
                     ALTER_PARTITION_REQUEST)
 

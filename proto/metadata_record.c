@@ -40,7 +40,8 @@ STELE_CODEC_MESSAGE(topic_record, plain_topic, Stele__Wire__TopicRecord, TOPIC)
     F(ints, last_known_elr, last_known_elr_count)                                                                      \
     F(ints, adding, adding_count)                                                                                      \
     F(ints, removing, removing_count)                                                                                  \
-    F(int, is_recovering)
+    F(int, is_recovering)                                                                                              \
+    F(ints, offline, offline_count)
 STELE_CODEC_MESSAGE(partition_record, plain_partition, Stele__Wire__PartitionRecord, PARTITION)
 
 #define SETTING(F)                                                                                                     \

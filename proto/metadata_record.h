@@ -59,7 +59,9 @@ struct stele_metadata_record {
             size_t adding_count;
             const int32_t *removing;
             size_t removing_count;
-            bool is_recovering; /* after an unclean election */
+            bool is_recovering;     /* after an unclean election */
+            const int32_t *offline; /* replicas whose disk or log failed in the present life of their node */
+            size_t offline_count;
         } partition;
         struct {
             int32_t scope;       /* enum stele_subject_kind */

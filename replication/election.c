@@ -93,15 +93,32 @@ static enum stele_err replicas_settle(struct work *work)
     return err;
 }
 
+/* Whether a replica may lead in the state that is worked out. */
+static bool accepts(const struct work *work, int32_t node_id)
+{
+    return stele_partition_view_accepts(work->view, node_id) && !stele_node_set_has(&work->next.offline, node_id);
+}
+
+static void offline_settle(struct work *work)
+{
+    const struct stele_node_set none = {.count = 0};
+    work->next.offline.count = 0;
+    set_take(&work->next.offline, &work->state->offline, &work->next.replicas, &none);
+    set_take(&work->next.offline, &work->change->offline, &work->next.replicas, &none);
+}
+
 static void isr_settle(struct work *work)
 {
     const struct stele_node_set *wanted = work->change->has_isr ? &work->change->isr : &work->state->isr;
-    struct stele_node_set unfit = work->change->lost_tail;
+    const struct stele_node_set none = {.count = 0};
+    struct stele_node_set unfit = {.count = 0};
     struct stele_node_set isr = {.count = 0};
+    set_take(&unfit, &work->change->lost_tail, &work->next.replicas, &none);
+    set_take(&unfit, &work->change->offline, &work->next.replicas, &none);
     set_take(&isr, wanted, &work->next.replicas, &unfit);
     work->next.isr.count = 0;
     for (int32_t i = 0; i < isr.count; i++) {
-        if (stele_partition_view_accepts(work->view, isr.ids[i])) {
+        if (accepts(work, isr.ids[i])) {
             work->next.isr.ids[work->next.isr.count++] = isr.ids[i];
         }
     }
@@ -135,7 +152,7 @@ static bool is_valid_leader(const struct work *work, int32_t node_id)
     if (work->next.isr.count > 0) {
         return stele_node_set_has(&work->next.isr, node_id);
     }
-    return stele_node_set_has(&work->eligible, node_id) && stele_partition_view_accepts(work->view, node_id);
+    return stele_node_set_has(&work->eligible, node_id) && accepts(work, node_id);
 }
 
 /* 4.5.2 and 4.5.3: NO_NODE when nobody may lead cleanly. */
@@ -162,8 +179,7 @@ static int32_t unclean_leader(const struct work *work)
     const struct stele_node_set *replicas = &work->next.replicas;
     const int32_t named = work->change->unclean_leader_id;
     for (int32_t i = 0; i < replicas->count; i++) {
-        if ((named == STELE_NO_NODE || named == replicas->ids[i]) &&
-            stele_partition_view_accepts(work->view, replicas->ids[i])) {
+        if ((named == STELE_NO_NODE || named == replicas->ids[i]) && accepts(work, replicas->ids[i])) {
             return replicas->ids[i];
         }
     }
@@ -181,7 +197,7 @@ static int32_t sole_replica(const struct work *work)
     set_take(&known, &work->state->elr, &work->next.replicas, &none);
     set_take(&known, &work->state->last_known_elr, &work->next.replicas, &none);
     const bool is_sole = settled.count == 1 && stele_node_set_is_subset(&known, &settled) && work->eligible.count == 0;
-    return is_sole && stele_partition_view_accepts(work->view, settled.ids[0]) ? settled.ids[0] : STELE_NO_NODE;
+    return is_sole && accepts(work, settled.ids[0]) ? settled.ids[0] : STELE_NO_NODE;
 }
 
 static void elect(struct work *work)
@@ -246,6 +262,7 @@ static void epochs_settle(struct work *work)
                    ? STELE_CHANGED_REPLICAS
                    : 0;
     changed |= next->is_recovering != state->is_recovering ? STELE_CHANGED_RECOVERY : 0;
+    changed |= !stele_node_set_equal(&next->offline, &state->offline) ? STELE_CHANGED_OFFLINE : 0;
     const bool has_left = !stele_node_set_is_subset(&state->replicas, &next->replicas);
     const bool is_unclean = (changed & (STELE_CHANGED_UNCLEAN | STELE_CHANGED_SOLE_REPLICA)) != 0;
     if ((changed & STELE_CHANGED_LEADER) == 0 && (has_left || is_unclean)) {
@@ -253,7 +270,7 @@ static void epochs_settle(struct work *work)
     }
     next->leader_epoch = state->leader_epoch + ((changed & (STELE_CHANGED_LEADER | STELE_CHANGED_EPOCH_ONLY)) != 0);
     const uint32_t written = STELE_CHANGED_LEADER | STELE_CHANGED_ISR | STELE_CHANGED_ELR | STELE_CHANGED_REPLICAS |
-                             STELE_CHANGED_RECOVERY | STELE_CHANGED_EPOCH_ONLY;
+                             STELE_CHANGED_RECOVERY | STELE_CHANGED_EPOCH_ONLY | STELE_CHANGED_OFFLINE;
     if ((changed & written) == 0) {
         work->changed = 0;
         *next = *state;
@@ -297,6 +314,7 @@ enum stele_err stele_partition_change(const struct stele_partition_state *state,
     if (err != STELE_OK) {
         return err;
     }
+    offline_settle(&work);
     isr_settle(&work);
     work.next.is_recovering = state->is_recovering && !change->has_recovered;
     (void)reassignment_settle(&work);
@@ -309,6 +327,7 @@ enum stele_err stele_partition_change(const struct stele_partition_state *state,
     if (change->reassign != STELE_REASSIGN_NONE && !change->may_lose_isr && is_harmful(&work)) {
         return STELE_INVALID_REPLICA_ASSIGNMENT;
     }
+    offline_settle(&work); /* some may be replicas no more */
     elr_settle(&work);
     epochs_settle(&work);
     STELE_DCHECK(stele_partition_state_is_sound(&work.next));
@@ -404,8 +423,8 @@ static bool is_disjoint(const struct stele_node_set *a, const struct stele_node_
 
 bool stele_partition_state_is_sound(const struct stele_partition_state *state)
 {
-    const struct stele_node_set *parts[] = {&state->isr, &state->elr, &state->last_known_elr, &state->adding,
-                                            &state->removing};
+    const struct stele_node_set *parts[] = {&state->isr,    &state->elr,      &state->last_known_elr,
+                                            &state->adding, &state->removing, &state->offline};
     if (!is_set(&state->replicas) || state->replicas.count < 1) {
         return false;
     }

@@ -56,7 +56,8 @@ struct stele_partition_change {
     struct stele_node_set isr;
     bool has_recovered; /* the leader says that it is no longer recovering */
     struct stele_node_set
-        lost_tail; /* lost memory that this partition rests on, or are gone for good (4.2.10, 4.3.14) */
+        lost_tail;                 /* lost memory that this partition rests on, or are gone for good (4.2.10, 4.3.14) */
+    struct stele_node_set offline; /* replicas whose disk or log failed: what they had is lost, and they may not lead */
     enum stele_reassign reassign;
     struct stele_node_set target; /* REASSIGN_START: the new replicas, in order of preference */
     bool may_lose_isr;            /* although that leaves nobody eligible, or too few copies (4.9.4) */
@@ -75,7 +76,8 @@ enum {
     STELE_CHANGED_REASSIGN_STARTED = 1 << 8,
     STELE_CHANGED_REASSIGN_DONE = 1 << 9,
     STELE_CHANGED_REASSIGN_CANCELLED = 1 << 10,
-    STELE_CHANGED_EPOCH_ONLY = 1 << 11 /* the same leader under a new leader epoch (4.6.3) */
+    STELE_CHANGED_EPOCH_ONLY = 1 << 11, /* the same leader under a new leader epoch (4.6.3) */
+    STELE_CHANGED_OFFLINE = 1 << 12
 };
 
 struct stele_partition_outcome {

@@ -28,8 +28,8 @@ struct stele_epoch_end {
     int64_t end_offset;
 };
 
-/** What the metadata log says of one partition. Invariants: isr, elr, adding, removing are subsets of replicas; isr and
- * elr are disjoint; the leader is in isr or NO_NODE. */
+/** What the metadata log says of one partition. Invariants: isr, elr, adding, removing, offline are subsets of
+ * replicas; isr and elr are disjoint; the leader is in isr or NO_NODE. */
 struct stele_partition_state {
     int32_t leader_id; /* NO_NODE: none */
     int32_t leader_epoch, partition_epoch;
@@ -38,7 +38,8 @@ struct stele_partition_state {
     struct stele_node_set elr;            /* eligible to lead without being in sync (KIP-966) */
     struct stele_node_set last_known_elr; /* would be, had they not stopped uncleanly */
     struct stele_node_set adding, removing;
-    bool is_recovering; /* after an unclean election, until its leader says otherwise */
+    bool is_recovering;            /* after an unclean election, until its leader says otherwise */
+    struct stele_node_set offline; /* their disk or log failed in the present life of their node */
 };
 
 /** A replica of the metadata quorum: a node with a disk. Another disk is another replica (KIP-853). */

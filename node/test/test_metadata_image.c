@@ -187,6 +187,35 @@ static void test_partition_state(void **state)
     assert_int_equal(stele_image_apply(&world->image, &record, 5), STELE_CORRUPT);
 }
 
+/* That a replica's disk failed is forgotten with the node's next life, and when the node goes; not before, and not by a
+ * record that tells of the node for the first time, as a snapshot's do. */
+static void test_offline_replicas(void **state)
+{
+    static const int32_t ids[] = {3, 1, 2};
+    struct world *world = *state;
+    assert_ok(topic(world, 1, "t"));
+    struct stele_metadata_record record = {.kind = STELE_METADATA_PARTITION,
+                                           .u.partition = {.topic_id = id_of(1),
+                                                           .leader_id = STELE_NO_NODE,
+                                                           .replicas = ids,
+                                                           .replica_count = 3,
+                                                           .offline = ids,
+                                                           .offline_count = 2}};
+    assert_ok(stele_image_apply(&world->image, &record, 5));
+    const struct stele_node_set *offline = &stele_image_topic_named(&world->image, "t")->partitions[0].state.offline;
+    assert_int_equal(offline->count, 2);
+    assert_ok(member(world, 3, 30, true));
+    assert_ok(member(world, 1, 10, true));
+    assert_ok(member(world, 3, 30, false));
+    assert_int_equal(offline->count, 2);
+    assert_ok(member(world, 3, 31, true));
+    assert_true(stele_node_set_has(offline, 1));
+    assert_int_equal(offline->count, 1);
+    record = (struct stele_metadata_record){.kind = STELE_METADATA_NODE_REMOVED, .u.node_removed = {.node_id = 1}};
+    assert_ok(stele_image_apply(&world->image, &record, 6));
+    assert_int_equal(offline->count, 0);
+}
+
 /* No memory at any point of a member's or voters' record leaves the image as it can be freed. */
 static void test_cluster_memory_failures(void **state)
 {
@@ -276,6 +305,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_history, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_members, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_partition_state, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_offline_replicas, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_cluster_memory_failures, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_removal, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_producer_ids, set_up, tear_down),

@@ -98,6 +98,8 @@ static void fill(struct stele_image *image, uint8_t topics)
                                                                     .adding_count = 1,
                                                                     .removing = ids,
                                                                     .removing_count = 1,
+                                                                    .offline = ids,
+                                                                    .offline_count = 1,
                                                                     .is_recovering = p == 1}};
             apply(image, &record, 2);
         }

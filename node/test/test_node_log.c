@@ -24,7 +24,8 @@ static void send_describe(struct node_conn *conn, const struct stele_uuid *topic
                                     .body.describe_log = {.partitions = parts,
                                                           .partition_count = (size_t)partitions,
                                                           .with_segments = is_full,
-                                                          .with_stats = is_full}};
+                                                          .with_stats = is_full,
+                                                          .with_epochs = is_full}};
     for (int32_t i = 0; i < partitions; i++)
         parts[i] = (struct stele_describe_log_partition){.topic_id = *topic_id, .partition = i};
     (void)node_conn_send(conn, &request, NULL, 0);
@@ -75,6 +76,9 @@ static void test_partitions(void **state)
                 assert_int_equal(log->high_watermark, 2 * ROUNDS);
                 assert_int_equal(log->leader_id, 1);
                 assert_int_equal(log->epoch_start_offset, 0);
+                assert_int_equal(log->epoch_count, is_full ? 1 : 0);
+                if (is_full)
+                    assert_int_equal(log->epochs[0].start_offset, 0);
                 assert_int_equal(log->replica_count, 1);
                 assert_int_equal(log->replicas[0].node_id, 1);
                 assert_int_equal(log->replicas[0].log_end_offset, 2 * ROUNDS);

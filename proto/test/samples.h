@@ -213,6 +213,8 @@ static const struct stele_log_histogram sample_log_histogram[] = {
      .max = 135000000945,
      .buckets = sample_histogram_bucket,
      .bucket_count = STELE_ARRAY_LEN(sample_histogram_bucket)}};
+static const struct stele_described_epoch sample_described_epoch[] = {{.epoch = 3, .start_offset = 0},
+                                                                      {.epoch = 5, .start_offset = 146000001000}};
 static const struct stele_described_log sample_described_log[] = {
     {.err = STELE_INVALID_CONFIG,
      .message = "message 138",
@@ -237,7 +239,9 @@ static const struct stele_described_log sample_described_log[] = {
      .damaged = sample_described_damage,
      .damaged_count = STELE_ARRAY_LEN(sample_described_damage),
      .histograms = sample_log_histogram,
-     .histogram_count = STELE_ARRAY_LEN(sample_log_histogram)},
+     .histogram_count = STELE_ARRAY_LEN(sample_log_histogram),
+     .epochs = sample_described_epoch,
+     .epoch_count = STELE_ARRAY_LEN(sample_described_epoch)},
     {.err = STELE_UNKNOWN_TOPIC_ID,
      .message = "message 158",
      .topic_id = SAMPLE_ID,
@@ -407,7 +411,8 @@ static const struct sample_request sample_requests[] = {
       {.describe_log = {.partitions = sample_describe_log_partition,
                         .partition_count = STELE_ARRAY_LEN(sample_describe_log_partition),
                         .with_segments = true,
-                        .with_stats = true}}}},
+                        .with_stats = true,
+                        .with_epochs = true}}}},
     {"node_status_request",
      {{STELE_API_NODE_STATUS, 1, 1002, "admin"}, {.node_status = {.slow_requests_max = 1876, .with_metrics = true}}}},
     SAMPLE_PEER_REQUESTS};
@@ -529,7 +534,9 @@ static const struct sample_record sample_records[] = {
                       .adding_count = 2,
                       .removing = sample_replicas + 2,
                       .removing_count = 1,
-                      .is_recovering = true}}},
+                      .is_recovering = true,
+                      .offline = sample_replicas + 1,
+                      .offline_count = 2}}},
     {"record_setting",
      {.kind = STELE_METADATA_SETTING,
       .u.setting = {.scope = 2, .subject = "orders", .name = "retention.ms", .value = "86400000"}}},

@@ -105,13 +105,19 @@ static const struct stele_reassign_result sample_reassign_result[] = {
     {.err = STELE_NOT_CONTROLLER, .message = "message 96", .topic = "topic 97", .partition = 198},
     {.err = STELE_NOT_CONTROLLER, .message = "message 100", .topic = "topic 101", .partition = 202}};
 
+static const struct stele_offline_replica sample_offline_replica[] = {{.topic_id = SAMPLE_ID, .partition = 107}};
+
 #define SAMPLE_PEER_REQUESTS                                                                                           \
     {"alter_partition_request",                                                                                        \
      {{STELE_API_ALTER_PARTITION, 1, 30, "node-1"},                                                                    \
       {.alter_partition = {.node_id = 203,                                                                             \
                            .node_epoch = 5000000104,                                                                   \
                            .partitions = sample_altered_partition,                                                     \
-                           .partition_count = STELE_ARRAY_LEN(sample_altered_partition)}}}},                           \
+                           .partition_count = STELE_ARRAY_LEN(sample_altered_partition),                               \
+                           .request_number = 5000000105,                                                               \
+                           .offline = sample_offline_replica,                                                          \
+                           .offline_count = STELE_ARRAY_LEN(sample_offline_replica),                                   \
+                           .quorum_epoch = 106}}}},                                                                    \
         {"alter_voters_request",                                                                                       \
          {{STELE_API_ALTER_VOTERS, 1, 31, "node-1"},                                                                   \
           {.alter_voters =                                                                                             \

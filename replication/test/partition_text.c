@@ -40,6 +40,9 @@ struct stele_partition_state state_of_text(const char *text)
         case 'd':
             state.removing = set_of_text(text + 1);
             break;
+        case 'x':
+            state.offline = set_of_text(text + 1);
+            break;
         case 'L':
             state.leader_id = is_digit(text[1]) ? text[1] - '0' : STELE_NO_NODE;
             break;
@@ -75,6 +78,9 @@ struct stele_partition_change change_of_text(const char *text)
             break;
         case 'l':
             change.lost_tail = set_of_text(text + 1);
+            break;
+        case 'x':
+            change.offline = set_of_text(text + 1);
             break;
         case 't':
             change.reassign = STELE_REASSIGN_START;
@@ -129,11 +135,8 @@ void state_text(const struct stele_partition_state *state, char out_text[PARTITI
     const struct {
         char name;
         const struct stele_node_set *set;
-    } sets[] = {{'i', &state->isr},
-                {'e', &state->elr},
-                {'k', &state->last_known_elr},
-                {'a', &state->adding},
-                {'d', &state->removing}};
+    } sets[] = {{'i', &state->isr},    {'e', &state->elr},      {'k', &state->last_known_elr},
+                {'a', &state->adding}, {'d', &state->removing}, {'x', &state->offline}};
     size_t at = set_text('r', &state->replicas, false, out_text);
     for (size_t i = 0; i < STELE_ARRAY_LEN(sets); i++) {
         if (i == 0 || sets[i].set->count > 0) {

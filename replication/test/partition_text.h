@@ -1,12 +1,12 @@
 /* Partitions as short texts, so that a table of rules can be read: node ids are digits.
  *
  * A state, for instance "r123 i12 e3 L1":
- *   r replicas in order   i ISR   e ELR   k last known ELR   a adding   d removing   L leader, - none   ! recovering
- * Empty sets are left out, the ISR never is.
+ *   r replicas in order   i ISR   e ELR   k last known ELR   a adding   d removing   x offline   L leader, - none   !
+ * recovering Empty sets are left out, the ISR never is.
  *
  * A change, for instance "i123 R":
- *   i wanted ISR   R recovered   p preferred   u or u3 unclean   l lost their tail   t new replicas   c cancel
- *   f may lose the ISR */
+ *   i wanted ISR   R recovered   p preferred   u or u3 unclean   l lost their tail   x went offline   t new replicas c
+ * cancel f may lose the ISR */
 #ifndef STELE_REPLICATION_TEST_PARTITION_TEXT_H
 #define STELE_REPLICATION_TEST_PARTITION_TEXT_H
 

@@ -21,6 +21,7 @@ struct change_case {
 #define STARTED STELE_CHANGED_REASSIGN_STARTED
 #define DONE STELE_CHANGED_REASSIGN_DONE
 #define CANCELLED STELE_CHANGED_REASSIGN_CANCELLED
+#define OFFLINE STELE_CHANGED_OFFLINE
 #define EPOCH STELE_CHANGED_EPOCH_ONLY
 #define REFUSED "INVALID_REPLICA_ASSIGNMENT"
 
@@ -36,6 +37,20 @@ static const struct change_case CASES[] = {
     {"4.5.3 preferred not in sync", "r123 i23 L3", "p", "123", "r123 i23 L3", 2, 0, 0},
     {"4.5.3 preferred and leader away", "r123 i123 L2", "p", "3", "r123 i3 e12 L3", 2, 1, LEADER | ISR | ELR},
     {"4.3.15 directory offline", "r123 i123 L1", "", "123 o1", "r123 i23 L2", 2, 1, LEADER | ISR},
+    {"4.3.15 a leader's replica fails", "r123 i123 L1", "x1", "123", "r123 i23 x1 L2", 2, 1, LEADER | ISR | OFFLINE},
+    {"4.3.15 a follower's replica fails", "r123 i123 L1", "x3", "123", "r123 i12 x3 L1", 2, 0, ISR | OFFLINE},
+    {"4.3.15 what fails is lost, from the elr too", "r123 i1 e2 L1", "x2", "123", "r123 i1 k2 x2 L1", 2, 0,
+     ELR | OFFLINE},
+    {"4.3.15 the last one fails", "r123 i1 e2 L1", "x1", "13", "r123 i e2 k1 x1 L-", 2, 1,
+     LEADER | ISR | ELR | OFFLINE},
+    {"4.3.15 nobody else", "r1 i1 L1", "x1", "1", "r1 i k1 x1 L-", 1, 1, LEADER | ISR | ELR | OFFLINE},
+    {"4.3.15 it does not lead again by being active", "r1 i k1 x1 L-", "", "1", "r1 i k1 x1 L-", 1, 0, 0},
+    {"4.3.15 nor uncleanly", "r123 i k123 x1 L-", "u", "13", "r123 i3 x1 L3 !", 2, 1,
+     LEADER | ISR | ELR | RECOVERY | UNCLEAN},
+    {"4.3.15 nor when its leader asks", "r123 i12 x3 L1", "i123", "123", "r123 i12 x3 L1", 2, 0, 0},
+    {"4.3.15 of no replica", "r123 i123 L1", "x4", "1234", "r123 i123 L1", 2, 0, 0},
+    {"4.3.15 who leaves takes it along", "r4123 i412 x3 a4 d3 L1", "", "124", "r412 i124 L1", 2, 1,
+     REPLICAS | DONE | EPOCH | OFFLINE},
     {"4.7.3 below min", "r123 i12 L1", "", "1", "r123 i1 e2 L1", 2, 0, ISR | ELR},
     {"4.7.3 at min", "r123 i12 L1", "", "1", "r123 i1 L1", 1, 0, ISR},
     {"4.7.3 who was out stays out", "r123 i12 L1", "", "3", "r123 i e12 L-", 2, 1, LEADER | ISR | ELR},
