@@ -81,6 +81,8 @@ struct stele_cli {
 extern const struct stele_cli_command stele_cmd_bench_consume;
 extern const struct stele_cli_command stele_cmd_bench_end_to_end;
 extern const struct stele_cli_command stele_cmd_bench_produce;
+extern const struct stele_cli_command stele_cmd_cluster_level;
+extern const struct stele_cli_command stele_cmd_cluster_status;
 extern const struct stele_cli_command stele_cmd_config_describe;
 extern const struct stele_cli_command stele_cmd_config_history;
 extern const struct stele_cli_command stele_cmd_config_set;
@@ -91,6 +93,9 @@ extern const struct stele_cli_command stele_cmd_log_explain;
 extern const struct stele_cli_command stele_cmd_log_stats;
 extern const struct stele_cli_command stele_cmd_node_slowlog;
 extern const struct stele_cli_command stele_cmd_node_status;
+extern const struct stele_cli_command stele_cmd_node_unregister;
+extern const struct stele_cli_command stele_cmd_partition_elect;
+extern const struct stele_cli_command stele_cmd_partition_reassign;
 extern const struct stele_cli_command stele_cmd_produce;
 extern const struct stele_cli_command stele_cmd_quorum_add;
 extern const struct stele_cli_command stele_cmd_quorum_readmit;

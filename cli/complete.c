@@ -8,12 +8,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whoever presses a key waits: a node that does not answer at once names no topics. */
-static void offer_topics(const char *bootstrap, const char *begun, bool with_partitions)
+/* Whoever presses a key waits: a node that does not answer at once names nothing. */
+static struct stele_client *client_of(const char *bootstrap)
 {
     static const struct stele_setting settings[] = {
         {"client.id", "stele"}, {"request.timeout.ms", "500"}, {NULL, NULL}};
-    struct stele_client *client = stele_client_new(bootstrap, settings, NULL);
+    return stele_client_new(bootstrap, settings, NULL);
+}
+
+static void offer_nodes(const char *bootstrap, const char *begun)
+{
+    struct stele_client *client = client_of(bootstrap);
+    struct stele_cluster_description *cluster = NULL;
+    struct stele_result result = {.code = -1};
+    if (client != NULL)
+        result = stele_cluster_describe(client, true, &cluster);
+    for (size_t i = 0; result.code == 0 && i < cluster->member_count; i++) {
+        char number[16];
+        (void)snprintf(number, sizeof(number), "%d", cluster->members[i]->node_id);
+        if (strncmp(number, begun, strlen(begun)) == 0)
+            printf("%s\tnode\n", number);
+    }
+    stele_cluster_description_free(cluster);
+    stele_client_free(client);
+}
+
+static void offer_topics(const char *bootstrap, const char *begun, bool with_partitions)
+{
+    struct stele_client *client = client_of(bootstrap);
     struct stele_topics *topics = NULL;
     struct stele_result result = {.code = -1};
     if (client != NULL)
@@ -47,6 +69,7 @@ void stele_complete(int count, char **words)
 {
     struct stele_completion completion;
     const char *begun = count == 0 ? "" : words[count - 1], *bootstrap = getenv("STELE_BOOTSTRAP");
+    bootstrap = bootstrap == NULL ? "127.0.0.1:7835" : bootstrap;
     bool is_of_node = count > 0 && strcmp(words[0], "config") == 0;
     for (int i = 0; i < count; i++) {
         is_of_node = is_of_node && strcmp(words[i], "--topic") != 0;
@@ -55,7 +78,9 @@ void stele_complete(int count, char **words)
     }
     stele_help_complete(stdout, count, words, &completion);
     if (completion.wants_topic)
-        offer_topics(bootstrap == NULL ? "127.0.0.1:7835" : bootstrap, begun, completion.wants_partition);
+        offer_topics(bootstrap, begun, completion.wants_partition);
+    if (completion.wants_node)
+        offer_nodes(bootstrap, begun);
     if (completion.wants_setting)
         offer_settings(begun, is_of_node);
     if (completion.wants_file)

@@ -284,6 +284,7 @@ static void offer_kind(FILE *out, const char *begun, const char *kind, struct st
     completion->wants_topic = strncmp(kind, "TOPIC", 5) == 0;
     completion->wants_partition = strncmp(kind, "TOPIC/", 6) == 0 || strncmp(kind, "TOPIC[/", 7) == 0;
     completion->wants_setting = strncmp(kind, "NAME", 4) == 0;
+    completion->wants_node = strcmp(kind, "NODE") == 0;
     completion->wants_file = strncmp(kind, "FILE", 4) == 0 || strncmp(kind, "DIR", 3) == 0;
     for (const char *at = kind; strchr(kind, '|') != NULL && *at >= 'a' && *at <= 'z'; at += *at == '|') {
         size_t bytes = strcspn(at, "|");

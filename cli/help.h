@@ -15,10 +15,10 @@ void stele_help_all(FILE *out);
 /** stele.1 */
 void stele_help_manual(FILE *out);
 
-/* What the last of the words may become. Names of things of the cluster are not known here: `topic` and `setting` say
- * that these are wanted. */
+/* What the last of the words may become. Names of things of the cluster are not known here: `topic`, `setting` and
+ * `node` say that these are wanted. */
 struct stele_completion {
-    bool wants_topic, wants_partition, wants_setting, wants_file;
+    bool wants_topic, wants_partition, wants_setting, wants_file, wants_node;
 };
 /** Prints a candidate a line: the word, a tab, what it is. `words` are those behind "stele", the last one begun. */
 void stele_help_complete(FILE *out, int count, char **words, struct stele_completion *out_completion);

@@ -51,6 +51,9 @@ enum stele_err stele_client__explain(struct stele_client *client, struct stele_w
     enum stele_err err = waited->err;
     if (waited->error->text[0] != 0)
         return err;
+    if (err == STELE_UNSUPPORTED_VERSION)
+        return stele_error_set(waited->error, err,
+                               "the node that answers does not serve this: it runs an older version");
     if (err != STELE_CLOSED && err != STELE_REQUEST_TIMED_OUT && err != STELE_UNREACHABLE)
         return stele_error_set(waited->error, err, "%s", stele_err_text(err));
     bool is_named = waited->node != NULL && waited->node->node_id >= 0;

@@ -142,6 +142,7 @@ static void set_up_group(struct stele_client *client)
     client->group.set_up_timeout_ms = stele_settings_int(settings, "socket.connection.setup.timeout.ms");
     client->group.backoff_ms = stele_settings_int(settings, "reconnect.backoff.ms");
     client->group.backoff_max_ms = stele_settings_int(settings, "reconnect.backoff.max.ms");
+    client->group.looks_at_apis = true;
     client->group.in_flight_max = (int32_t)stele_settings_int(settings, "max.in.flight.requests.per.connection");
 }
 

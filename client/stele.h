@@ -376,6 +376,88 @@ STELE_EXPORT struct stele_result stele_quorum_remove(struct stele_client *client
 STELE_EXPORT struct stele_result stele_quorum_readmit(struct stele_client *client, int32_t node_id,
                                                       const char *directory_id);
 
+/* The nodes of the cluster. */
+
+struct stele_listener_description {
+    const char *name;
+    const char *host;
+    int32_t port;
+};
+
+struct stele_member_description {
+    int32_t node_id;
+    int64_t node_epoch;           /* of its present registration */
+    const char *rack;             /* "": none */
+    const char *software_version; /* "": not known */
+    bool is_fenced;               /* leads nothing: it starts, or was not heard of for too long */
+    bool is_shutting_down;        /* hands over what it leads */
+    int64_t contact_ms;           /* since it was last heard of */
+    size_t listener_count, directory_count;
+    const struct stele_listener_description *const *listeners;
+    const char *const *directory_ids;
+};
+
+struct stele_cluster_description {
+    const char *cluster_id;
+    int32_t controller_id;   /* -1: none */
+    int32_t level;           /* which features may be used: all nodes know that many */
+    int64_t metadata_offset; /* up to which whoever answers knows the metadata log */
+    size_t member_count;
+    const struct stele_member_description *const *members; /* by number */
+};
+
+/** What the active controller knows; or with is_local what the node that answers has learned of it. */
+STELE_EXPORT struct stele_result stele_cluster_describe(struct stele_client *client, bool is_local,
+                                                        struct stele_cluster_description **out_cluster);
+STELE_EXPORT void stele_cluster_description_free(struct stele_cluster_description *cluster);
+/** Forgets a node that is gone for good. What it had of partitions has to be moved before, or it is missed there. */
+STELE_EXPORT struct stele_result stele_cluster_unregister(struct stele_client *client, int32_t node_id);
+/** Lets features be used that nodes of an older version do not know: there is no way back. */
+STELE_EXPORT struct stele_result stele_cluster_set_level(struct stele_client *client, int32_t level);
+
+/* Where partitions lie, and who leads them. */
+
+struct stele_partition_wish {
+    const char *topic;
+    int32_t partition;
+    const int32_t *replicas; /* the preferred leader first; NULL: what is under way ends, back to what was before */
+    size_t replica_count;
+};
+
+struct stele_partition_result {
+    const char *topic;
+    int32_t partition;
+    int code; /* 0, or why it was not done, with the text of it */
+    const char *text;
+    int32_t leader_id, leader_epoch; /* of an election; -1 otherwise */
+    int64_t lost_first_offset;       /* records that an unclean election gave up: from here to before the next; */
+    int64_t lost_end_offset;         /* -1: none, or nobody knows */
+};
+
+struct stele_partition_results {
+    size_t outcome_count;
+    const struct stele_partition_result *const *outcomes; /* by topic and partition */
+};
+
+/** Has partitions lie elsewhere, or ends that. The call returns when it has begun: how it goes on is seen by `adding`
+ * and `removing` of stele_topic_describe, which are empty at its end, and the replicas of stele_topic_logs. */
+STELE_EXPORT struct stele_result stele_partitions_reassign(struct stele_client *client,
+                                                           const struct stele_partition_wish *wishes, size_t count,
+                                                           struct stele_partition_results **out_outcomes);
+
+struct stele_partition_choice {
+    const char *topic;
+    int32_t partition;
+};
+
+/** Has the preferred leaders lead, where they are in sync and do not; or, is_unclean, the replica that has the most of
+ * a partition that has no leader and no replica that could become one without loss: what is lost is told, and lost for
+ * good. `count` 0: all partitions that need it. A partition that has that leader already has code 84. */
+STELE_EXPORT struct stele_result stele_partitions_elect(struct stele_client *client, bool is_unclean,
+                                                        const struct stele_partition_choice *choices, size_t count,
+                                                        struct stele_partition_results **out_outcomes);
+STELE_EXPORT void stele_partition_results_free(struct stele_partition_results *outcomes);
+
 struct stele_header {
     const char *key;   /* zero-terminated */
     const void *value; /* NULL: null */

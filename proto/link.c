@@ -114,13 +114,47 @@ static enum stele_err send_call(struct stele_link *link, struct stele_call *call
     return link->group->net->ops->send(link->conn, pieces, count);
 }
 
+/* The bit of an api; 0: not one of ours. */
+static uint64_t api_bit(int32_t api)
+{
+    enum {
+#define STELE_API(key, name, stem, version_min, version_max) BIT_##name,
+#include "proto/api.def"
+#undef STELE_API
+        BIT_COUNT
+    };
+    _Static_assert(BIT_COUNT <= 64, "apis are bits of a word");
+    switch (api) {
+#define STELE_API(key, name, stem, version_min, version_max)                                                           \
+    case key:                                                                                                          \
+        return UINT64_C(1) << BIT_##name;
+#include "proto/api.def"
+#undef STELE_API
+    default:
+        return 0;
+    }
+}
+
+/* Whoever names no apis is taken to serve all. */
+static void take_apis(struct stele_link *link, const struct stele_hello_response *hello)
+{
+    link->served = hello->api_count == 0 || !link->group->looks_at_apis ? UINT64_MAX : 0;
+    for (size_t i = 0; i < hello->api_count; i++)
+        link->served |= hello->apis[i].version_min <= 1 ? api_bit(hello->apis[i].api) : 0;
+}
+
+static bool is_served(const struct stele_link *link, const struct stele_call *call)
+{
+    return call->is_sent || !link->is_ready || (link->served & api_bit((int32_t)call->api)) != 0;
+}
+
 static void send_waiting(struct stele_link *link)
 {
     int32_t sent_max = link->group->in_flight_max;
     for (struct stele_list *at = link->calls.next; at != &link->calls && link->is_ready && link->failure == STELE_OK;
          at = at->next) {
         struct stele_call *call = STELE_CONTAINER_OF(at, struct stele_call, link);
-        if (call->is_sent)
+        if (call->is_sent || !is_served(link, call))
             continue;
         if (link->sent_count >= sent_max || link->queued_bytes > QUEUED_BYTES_MAX)
             return;
@@ -136,6 +170,7 @@ static void hello_done(struct stele_call *call, enum stele_err err, const struct
     const struct stele_hello_response *hello = answer->response != NULL ? &answer->response->body.hello : NULL;
     STELE_ASSERT(err == STELE_OK); /* a link that goes down forgets its hello */
     if (hello->err == STELE_OK) {
+        take_apis(link, hello);
         link->is_ready = true;
         link->backoff = (struct stele_backoff){0};
         link->group->trouble[0] = 0;
@@ -297,6 +332,18 @@ static void connect_when_needed(struct stele_link *link, int64_t now_ms)
         link_down(link, err);
 }
 
+/* One at a time: `done` may start another. */
+static void refuse_call(struct stele_link *link)
+{
+    for (struct stele_list *at = link->calls.next; at != &link->calls; at = at->next) {
+        struct stele_call *call = STELE_CONTAINER_OF(at, struct stele_call, link);
+        if (is_served(link, call))
+            continue;
+        finish_call(link, call, STELE_UNSUPPORTED_VERSION, NULL);
+        return;
+    }
+}
+
 /* A sent call that is late closes the connection: its answer would be taken for the next one's. */
 static void expire_calls(struct stele_link *link, int64_t now_ms)
 {
@@ -323,7 +370,7 @@ int64_t stele_link_deadline(const struct stele_link *link)
         const struct stele_call *call =
             (const struct stele_call *)(const void *)((const char *)at - offsetof(struct stele_call, link));
         is_front = is_front && call->is_sent && call->is_oneway;
-        deadline = stele_min_i64(deadline, is_front ? 0 : call->deadline_ms);
+        deadline = stele_min_i64(deadline, is_front || !is_served(link, call) ? 0 : call->deadline_ms);
     }
     if (link->failure != STELE_OK)
         deadline = 0;
@@ -406,6 +453,7 @@ void stele_link_tick(struct stele_link *link, int64_t now_ms)
     if (link->failure != STELE_OK)
         drop_link(link, link->failure);
     finish_oneway(link);
+    refuse_call(link);
     expire_calls(link, now_ms);
     connect_when_needed(link, now_ms);
 }

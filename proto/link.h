@@ -65,6 +65,7 @@ struct stele_link_group {
     int64_t request_timeout_ms, set_up_timeout_ms;
     int64_t backoff_ms, backoff_max_ms; /* between two connections */
     int32_t in_flight_max;              /* requests without an answer, on one connection */
+    bool looks_at_apis;                 /* what the other side does not serve fails with UNSUPPORTED_VERSION */
 
     bool has_queued;                      /* sent or connected since the owner last looked */
     char trouble[STELE_ERROR_TEXT_BYTES]; /* why the last connection ended or was not made; "" when all is well */
@@ -78,7 +79,8 @@ struct stele_link {
     void (*changed)(struct stele_link *link, enum stele_err err);
 
     struct stele_conn *conn;           /* NULL: not connected */
-    bool is_ready;                     /* hello was answered */
+    bool is_ready;                     /* hello was answered, */
+    uint64_t served;                   /* and these apis are served: bits, in the order of api.def */
     enum stele_err failure;            /* of a send; the next tick ends the connection */
     int64_t set_up_ms;                 /* when a connection that is not ready is given up */
     struct stele_backoff backoff;      /* no new connection before; reset by a hello that succeeds */

@@ -638,6 +638,8 @@ static void on_request(struct stele_conn *conn, const struct stele_request *requ
     switch ((int)request->header.api) { /* the others are not asked by a client */
     case STELE_API_HELLO:
         response.body.hello.err = peer->hello_err;
+        response.body.hello.apis = peer->apis;
+        response.body.hello.api_count = peer->api_count;
         response.body.hello.message = peer->hello_err == STELE_OK ? "" : "too old: upgrade the client";
         answer(conn, request, &response, NULL);
         break;
@@ -673,7 +675,12 @@ static void on_request(struct stele_conn *conn, const struct stele_request *requ
     case STELE_API_DESCRIBE_TOPIC:
     case STELE_API_DESCRIBE_LOG:
     case STELE_API_NODE_STATUS:
+    case STELE_API_DESCRIBE_CLUSTER:
     case STELE_API_DESCRIBE_QUORUM:
+    case STELE_API_ELECT_LEADERS:
+    case STELE_API_REASSIGN:
+    case STELE_API_UNREGISTER_NODE:
+    case STELE_API_UPDATE_LEVEL:
     case STELE_API_ALTER_VOTERS:
         if (peer->admin == NULL)
             fail_msg("the peer has no script for api %d", (int)request->header.api);

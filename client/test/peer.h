@@ -84,6 +84,8 @@ struct peer {
     enum stele_err fetch_errs[PEER_SCRIPT];
     int fetch_err_count;
     enum stele_err metadata_err, hello_err, create_err, init_err;
+    struct stele_api_range apis[4]; /* that hello says are served */
+    size_t api_count;               /* 0: it does not say */
     int16_t init_epoch;
     enum stele_err late_errs[PEER_SCRIPT]; /* of the next produces, which are written all the same */
     int late_err_count;

@@ -69,6 +69,86 @@ static void alter_voters(struct asked *asked, const struct stele_request *reques
         .err = asked->err, .message = asked->err == STELE_OK ? "" : "node 4 is not there"};
 }
 
+static const struct stele_listener_address listeners[] = {{.name = "PLAIN", .host = "h", .port = 7},
+                                                          {.name = "PEERS", .host = "i", .port = 8}};
+static const struct stele_node_directory_id directories[] = {{{{1}}}, {{{2}}}};
+static const struct stele_described_node nodes[] = {
+    {.node_id = 2, .node_epoch = 9, .rack = "", .is_fenced = true, .last_contact_ms = -1, .software_version = ""},
+    {.node_id = 1,
+     .node_epoch = 8,
+     .rack = "r",
+     .listeners = listeners,
+     .listener_count = 2,
+     .directories = directories,
+     .directory_count = 2,
+     .is_shutting_down = true,
+     .last_contact_ms = 5,
+     .software_version = "0.3.0"}};
+
+static void describe_cluster(struct asked *asked, const struct stele_request *request, struct stele_response *response)
+{
+    (void)snprintf(asked->text, sizeof(asked->text), request->body.describe_cluster.is_local ? "local" : "");
+    response->body.describe_cluster =
+        (struct stele_describe_cluster_response){.err = asked->err,
+                                                 .message = asked->err == STELE_OK ? "" : "not now",
+                                                 .cluster_id = "c",
+                                                 .controller_id = 1,
+                                                 .level = 3,
+                                                 .metadata_offset = 99,
+                                                 .nodes = nodes,
+                                                 .node_count = 2};
+}
+
+static const struct stele_elect_leaders_result elected[] = {
+    {.topic = "u",
+     .message = "",
+     .partition = 0,
+     .leader_id = 2,
+     .leader_epoch = 4,
+     .lost_first_offset = 10,
+     .lost_end_offset = 15},
+    {.topic = "t",
+     .partition = 7,
+     .err = STELE_ELECTION_NOT_NEEDED,
+     .message = "",
+     .leader_id = 1,
+     .leader_epoch = 2,
+     .lost_first_offset = -1,
+     .lost_end_offset = -1},
+    {.topic = "t", .partition = 3, .err = STELE_INVALID_REQUEST, .message = "no", .leader_id = -1, .leader_epoch = -1}};
+
+static void elect(struct asked *asked, const struct stele_request *request, struct stele_response *response)
+{
+    const struct stele_elect_leaders_request *wanted = &request->body.elect_leaders;
+    int used = snprintf(asked->text, sizeof(asked->text), "%d", (int)wanted->mode);
+    for (size_t i = 0; i < wanted->partition_count; i++)
+        used += snprintf(asked->text + used, sizeof(asked->text) - (size_t)used, " %s/%d", wanted->partitions[i].topic,
+                         wanted->partitions[i].partition);
+    response->body.elect_leaders = (struct stele_elect_leaders_response){
+        .err = asked->err, .message = asked->err == STELE_OK ? "" : "not now", .results = elected, .result_count = 3};
+}
+
+static const struct stele_reassign_result reassigned[] = {
+    {.topic = "t", .partition = 1, .err = STELE_NO_REASSIGNMENT_IN_PROGRESS, .message = ""},
+    {.topic = "t", .partition = 0, .message = ""}};
+
+static void reassign(struct asked *asked, const struct stele_request *request, struct stele_response *response)
+{
+    const struct stele_reassign_request *wanted = &request->body.reassign;
+    int used = 0;
+    for (size_t i = 0; i < wanted->partition_count; i++) {
+        const struct stele_reassigned_partition *one = &wanted->partitions[i];
+        used += snprintf(asked->text + used, sizeof(asked->text) - (size_t)used, "%s/%d%s", one->topic, one->partition,
+                         one->is_cancelled ? " back " : "");
+        for (size_t at = 0; at < one->replica_count; at++)
+            used += snprintf(asked->text + used, sizeof(asked->text) - (size_t)used, " %d", one->replicas[at]);
+    }
+    response->body.reassign = (struct stele_reassign_response){.err = asked->err,
+                                                               .message = asked->err == STELE_OK ? "" : "not now",
+                                                               .results = reassigned,
+                                                               .result_count = 2};
+}
+
 static void admin(struct peer *peer, const struct stele_request *request, struct stele_response *response)
 {
     struct asked *asked = peer->admin_arg;
@@ -81,6 +161,23 @@ static void admin(struct peer *peer, const struct stele_request *request, struct
         break;
     case STELE_API_ALTER_VOTERS:
         alter_voters(asked, request, response);
+        break;
+    case STELE_API_DESCRIBE_CLUSTER:
+        describe_cluster(asked, request, response);
+        break;
+    case STELE_API_UNREGISTER_NODE:
+        (void)snprintf(asked->text, sizeof(asked->text), "%d", request->body.unregister_node.node_id);
+        response->body.unregister_node = (struct stele_unregister_node_response){.err = asked->err, .message = ""};
+        break;
+    case STELE_API_UPDATE_LEVEL:
+        (void)snprintf(asked->text, sizeof(asked->text), "%d", request->body.update_level.level);
+        response->body.update_level = (struct stele_update_level_response){.err = asked->err, .message = ""};
+        break;
+    case STELE_API_ELECT_LEADERS:
+        elect(asked, request, response);
+        break;
+    case STELE_API_REASSIGN:
+        reassign(asked, request, response);
         break;
     default:
         fail_msg("api %d", (int)request->header.api);
@@ -145,6 +242,95 @@ static struct stele_result call_readmit(struct stele_client *client)
     return stele_quorum_readmit(client, 4, NULL);
 }
 
+static struct stele_result call_cluster(struct stele_client *client)
+{
+    struct stele_cluster_description *made = NULL;
+    struct stele_result result = stele_cluster_describe(client, false, &made);
+    assert_true((result.code == 0) == (made != NULL));
+    if (made == NULL)
+        return result;
+    assert_string_equal(made->cluster_id, "c");
+    assert_int_equal(made->controller_id, 1);
+    assert_int_equal(made->level, 3);
+    assert_int_equal(made->metadata_offset, 99);
+    assert_int_equal(made->member_count, 2);
+    const struct stele_member_description *member = made->members[0];
+    assert_int_equal(member->node_id, 1);
+    assert_int_equal(member->node_epoch, 8);
+    assert_string_equal(member->rack, "r");
+    assert_string_equal(member->software_version, "0.3.0");
+    assert_true(member->is_shutting_down);
+    assert_false(member->is_fenced);
+    assert_int_equal(member->contact_ms, 5);
+    assert_int_equal(member->listener_count, 2);
+    assert_string_equal(member->listeners[1]->name, "PEERS");
+    assert_string_equal(member->listeners[1]->host, "i");
+    assert_int_equal(member->listeners[1]->port, 8);
+    assert_int_equal(member->directory_count, 2);
+    assert_string_equal(member->directory_ids[0], "AQAAAAAAAAAAAAAAAAAAAA");
+    assert_true(made->members[1]->is_fenced);
+    assert_int_equal(made->members[1]->contact_ms, -1);
+    assert_int_equal(made->members[1]->listener_count, 0);
+    stele_cluster_description_free(made);
+    return result;
+}
+
+static struct stele_result call_unregister(struct stele_client *client)
+{
+    return stele_cluster_unregister(client, 4);
+}
+
+static struct stele_result call_level(struct stele_client *client)
+{
+    return stele_cluster_set_level(client, 5);
+}
+
+static struct stele_result call_elect(struct stele_client *client)
+{
+    static const struct stele_partition_choice choices[] = {{"t", 7}, {"u", 0}};
+    struct stele_partition_results *made = NULL;
+    struct stele_result result = stele_partitions_elect(client, true, choices, 2, &made);
+    assert_true((result.code == 0) == (made != NULL));
+    if (made == NULL)
+        return result;
+    assert_int_equal(made->outcome_count, 3);
+    assert_int_equal(made->outcomes[0]->partition, 3);
+    assert_int_equal(made->outcomes[0]->code, STELE_INVALID_REQUEST);
+    assert_string_equal(made->outcomes[0]->text, "no");
+    assert_int_equal(made->outcomes[1]->partition, 7);
+    assert_int_equal(made->outcomes[1]->code, STELE_ELECTION_NOT_NEEDED);
+    assert_true(made->outcomes[1]->text[0] != 0);
+    assert_int_equal(made->outcomes[1]->lost_first_offset, -1);
+    assert_string_equal(made->outcomes[2]->topic, "u");
+    assert_string_equal(made->outcomes[2]->text, "");
+    assert_int_equal(made->outcomes[2]->leader_id, 2);
+    assert_int_equal(made->outcomes[2]->leader_epoch, 4);
+    assert_int_equal(made->outcomes[2]->lost_first_offset, 10);
+    assert_int_equal(made->outcomes[2]->lost_end_offset, 15);
+    stele_partition_results_free(made);
+    return result;
+}
+
+static struct stele_result call_reassign(struct stele_client *client)
+{
+    static const int32_t there[] = {3, 1};
+    static const struct stele_partition_wish wishes[] = {
+        {.topic = "t", .partition = 0, .replicas = there, .replica_count = 2}, {.topic = "t", .partition = 1}};
+    struct stele_partition_results *made = NULL;
+    struct stele_result result = stele_partitions_reassign(client, wishes, 2, &made);
+    assert_true((result.code == 0) == (made != NULL));
+    if (made == NULL)
+        return result;
+    assert_int_equal(made->outcome_count, 2);
+    assert_int_equal(made->outcomes[0]->code, 0);
+    assert_int_equal(made->outcomes[0]->leader_id, -1);
+    assert_int_equal(made->outcomes[1]->partition, 1);
+    assert_int_equal(made->outcomes[1]->code, STELE_NO_REASSIGNMENT_IN_PROGRESS);
+    assert_true(made->outcomes[1]->text[0] != 0);
+    stele_partition_results_free(made);
+    return result;
+}
+
 struct admin_case {
     struct stele_result (*call)(struct stele_client *client);
     const char *asked;
@@ -155,6 +341,11 @@ static const struct admin_case cases[] = {
     {call_add, "0 4 AQAAAAAAAAAAAAAAAAAAAA"},
     {call_remove, "1 4 "},
     {call_readmit, "2 4 "},
+    {call_cluster, ""},
+    {call_unregister, "4"},
+    {call_level, "5"},
+    {call_elect, "1 t/7 u/0"},
+    {call_reassign, "t/0 3 1t/1 back "},
 };
 
 /* Each call asks for what was wanted and brings what was answered, whatever the chunks. */
@@ -209,6 +400,60 @@ static void test_bad_arguments(void **state)
     assert_int_equal(result.code, STELE_INVALID_ARGUMENT);
     assert_non_null(strstr(result.text, "'not an id'"));
     assert_int_equal(peer->connects, 0);
+    stele_client_free(client);
+}
+
+/* Nobody waits for a node to come that is to go. */
+static void test_unknown_node(void **state)
+{
+    struct peer *peer = *state;
+    struct asked asked;
+    struct stele_client *client = peer_client(peer, quick);
+    script(peer, &asked);
+    asked.err = STELE_BROKER_ID_NOT_REGISTERED;
+    assert_int_equal(stele_cluster_unregister(client, 4).code, STELE_BROKER_ID_NOT_REGISTERED);
+    assert_int_equal(asked.count, 1);
+    stele_client_free(client);
+}
+
+/* A node of an older version is not asked for what it does not serve; on the same connection the rest goes on. */
+static void test_older_version(void **state)
+{
+    struct peer *peer = *state;
+    struct asked asked;
+    peer->apis[0] = (struct stele_api_range){STELE_API_METADATA, 1, 1};
+    peer->apis[1] = (struct stele_api_range){STELE_API_UPDATE_LEVEL, 2, 3};
+    peer->api_count = 2;
+    struct stele_client *client = peer_client(peer, quick);
+    for (size_t i = 0; i < STELE_ARRAY_LEN(cases); i++) {
+        struct stele_topics *topics = NULL;
+        script(peer, &asked);
+        struct stele_result result = cases[i].call(client);
+        assert_int_equal(result.code, STELE_UNSUPPORTED_VERSION);
+        assert_non_null(strstr(result.text, "older version"));
+        assert_int_equal(asked.count, 0);
+        assert_int_equal(stele_topic_list(client, &topics).code, 0);
+        stele_topics_free(topics);
+    }
+    assert_int_equal(peer->connects, 1);
+    stele_client_free(client);
+}
+
+/* Elections of all that need one, and what a node has learned itself. */
+static void test_all(void **state)
+{
+    struct peer *peer = *state;
+    struct asked asked;
+    struct stele_partition_results *outcomes = NULL;
+    struct stele_cluster_description *cluster = NULL;
+    struct stele_client *client = peer_client(peer, quick);
+    script(peer, &asked);
+    assert_int_equal(stele_partitions_elect(client, false, NULL, 0, &outcomes).code, 0);
+    assert_string_equal(asked.text, "0");
+    stele_partition_results_free(outcomes);
+    assert_int_equal(stele_cluster_describe(client, true, &cluster).code, 0);
+    assert_string_equal(asked.text, "local");
+    stele_cluster_description_free(cluster);
     stele_client_free(client);
 }
 
@@ -301,6 +546,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_calls, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_errors, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_bad_arguments, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_unknown_node, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_older_version, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_all, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_quorum_at_its_leader, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_quorum_by_turns, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_memory_failures, set_up, tear_down),

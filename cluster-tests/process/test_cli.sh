@@ -195,6 +195,17 @@ gives 2 "commands:" "$stele" topic
 gives 2 "usage: stele COMMAND" "$stele"
 gives 2 "the nearest is --output" "$stele" topic list --otput json
 gives 2 "want a number from" "$stele" topic create x -p ' 3'
+gives 2 "want TOPIC/PARTITION=NODE,NODE..." "$stele" partition reassign orders/1
+gives 2 "want TOPIC/PARTITION=NODE,NODE..." "$stele" partition reassign orders=1,2
+gives 2 "want TOPIC/PARTITION=NODE,NODE..." "$stele" partition reassign orders/1=1,,2
+gives 2 "want TOPIC/PARTITION;" "$stele" partition reassign --cancel orders/1=1,2
+gives 2 "TOPIC/PARTITION is missing" "$stele" partition reassign --wait
+gives 2 "name the partitions, or --all" "$stele" partition elect
+gives 2 "name the partitions, or --all" "$stele" partition elect --unclean --all orders
+gives 2 "want TOPIC or TOPIC/PARTITION" "$stele" partition elect orders/x
+gives 2 "x is no NODE" "$stele" node unregister x
+gives 2 "is no number of a node" "$stele" quorum add -1
+gives 1 "is no directory id" "$stele" quorum add 1 --directory-id nonsense
 gives 2 "want a number from" "$stele" topic create x -p +3
 gives 5 "steled" "$stele" -b 127.0.0.1:1 topic list
 gives 2 "names no node" "$stele" -b nonsense topic list
