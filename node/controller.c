@@ -115,6 +115,7 @@ void stele_controller_deinit(struct stele_controller *control)
     stele_formation_end(&control->formation);
     stele_metadata_log_halt(&control->mlog);
     stele_isr_wishes_drop(&control->wishes);
+    stele_forward_end(&control->forward);
     stele_peers_end(&control->peers);
     stele_active_deinit(&control->active);
     stele_log_free(control->opened);

@@ -10,6 +10,7 @@
 #include "base/timing_wheel.h"
 #include "node/active.h"
 #include "node/formation.h"
+#include "node/forward.h"
 #include "node/isr_wishes.h"
 #include "node/metadata_log.h"
 #include "node/peers.h"
@@ -61,6 +62,7 @@ struct stele_controller {
     struct stele_peers peers;
     struct stele_active active;
     struct stele_isr_wishes wishes;
+    struct stele_forward forward;
     struct stele_list parked;             /* fetches of the metadata log that wait (handle_quorum.c) */
     int64_t setting_records;              /* of the image, when settings were taken last */
     struct stele_quorum_input stop_input; /* that this node stops, under way */

@@ -224,6 +224,7 @@ static void join_cluster(struct stele_controller *control)
         return;
     stele_peers_init(&control->peers, control->shard, &control->mlog, &control->formation.file.peers);
     stele_isr_wishes_begin(&control->wishes, control);
+    stele_forward_open(&control->forward, control);
     if (node->options.open != NULL)
         node->options.open(node->options.arg);
     control->is_joining = true;
@@ -249,6 +250,7 @@ void stele_controller_metadata_changed(struct stele_controller *control)
     stele_active_look(&control->active);
     if (control->state == STELE_CONTROLLER_SERVING)
         stele_controller_take_new_settings(control);
+    stele_forward_look(&control->forward); /* last: who is answered finds everything taken over */
     if (control->state != STELE_CONTROLLER_STARTING || control->is_formatted ||
         !stele_metadata_log_is_current(&control->mlog))
         return;
@@ -446,6 +448,7 @@ void stele_controller_check_stopped(struct stele_controller *control)
     stele_timer_cancel(control->shard->wheel, &control->stop_timer);
     stele_metadata_log_halt(&control->mlog);
     stele_isr_wishes_end(&control->wishes);
+    stele_forward_end(&control->forward);
     stele_peers_end(&control->peers);
     if (stele_log_close(control->mlog.log) != STELE_OK)
         control->node->dirs[0].has_failed_log = true;
@@ -472,6 +475,7 @@ void stele_controller_stop(struct stele_controller *control)
     stele_timer_cancel(control->shard->wheel, &control->checkpoint_timer);
     stele_timer_cancel(control->shard->wheel, &control->space_timer);
     stele_removals_stop(control);
+    stele_forward_stop(&control->forward);
     stele_timer_cancel(control->shard->wheel, &control->settings_timer);
     control->stopping_shards = node->shard_count - 1;
     for (int i = STELE_SHARD_DATA; i < node->shard_count; i++)

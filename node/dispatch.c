@@ -1,4 +1,5 @@
 #include "node/authorize.h"
+#include "node/forward.h"
 #include "node/node_struct.h"
 #include "node/observe.h"
 #include "node/server_call.h"
@@ -60,6 +61,19 @@ static bool may_come_early(const struct stele_server_call *call)
            (api == STELE_API_FETCH && stele_is_metadata_fetch(call));
 }
 
+static void handle(struct stele_server_call *call)
+{
+    switch (call->request.header.api) {
+#define STELE_API(key, name, stem, version_min, version_max)                                                           \
+    case STELE_API_##name:                                                                                             \
+        stele_handle_##stem(call);                                                                                     \
+        return;
+#include "proto/api.def"
+#undef STELE_API
+    }
+    stele_server_call_fail(call, "a request of an api that is not served");
+}
+
 void stele_dispatch(struct stele_server_call *call)
 {
     size_t message_bytes = (size_t)(call->records - call->frame->bytes);
@@ -90,15 +104,8 @@ void stele_dispatch(struct stele_server_call *call)
         stele_server_call_fail(call, "the node is not ready to serve yet");
         return;
     }
-    switch (api) {
-#define STELE_API(key, name, stem, version_min, version_max)                                                           \
-    case STELE_API_##name:                                                                                             \
-        stele_handle_##stem(call);                                                                                     \
-        return;
-#include "proto/api.def"
-#undef STELE_API
-    }
-    stele_server_call_fail(call, "a request of an api that is not served");
+    if (!stele_forward_call(call, handle))
+        handle(call);
 }
 
 void stele_handle_hello(struct stele_server_call *call)
@@ -138,7 +145,9 @@ void stele_handle_hello(struct stele_server_call *call)
         if (is_of_node)
             stele_trace(call->shard->env, STELE_TRACE_PEER_REFUSED, request->cluster_id,
                         "it is of that other cluster: check the addresses", request->node_id, 0, 0);
-    } else if (!node->is_ready && !is_of_node && request->role != STELE_ROLE_ADMIN) {
+    } else if (is_of_node) {
+        call->session->is_of_node = true;
+    } else if (!node->is_ready && request->role != STELE_ROLE_ADMIN) {
         response->err = STELE_BROKER_NOT_AVAILABLE;
         response->message = "this node waits for the others of its cluster: ask another, or later";
         call->close_why = "clients are not served yet";

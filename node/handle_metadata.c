@@ -16,10 +16,13 @@ struct metadata {
     size_t make_count, pending;
 };
 
-/* A topic that is made because it was named. */
+/* A topic that is made because it was named: by the controller, which may be another node. */
 struct auto_make {
     struct stele_topic_make make;
     struct metadata *metadata;
+    struct stele_forward_ask ask;
+    struct stele_request request;
+    struct stele_response response;
 };
 
 static bool fill_partitions(struct stele_arena *arena, const struct stele_image_topic *in,
@@ -138,6 +141,43 @@ static void made(struct stele_topic_make *make)
     one_ended(STELE_CONTAINER_OF(make, struct auto_make, make)->metadata);
 }
 
+static struct stele_controller *control_of(const struct metadata *metadata)
+{
+    return &metadata->call->shard->node->control;
+}
+
+static void make_here(struct auto_make *one)
+{
+    one->make.control = control_of(one->metadata);
+    stele_topic_make(&one->make);
+}
+
+static void asked(struct stele_forward_ask *ask, enum stele_forward_end how)
+{
+    struct auto_make *one = STELE_CONTAINER_OF(ask, struct auto_make, ask);
+    if (how == STELE_FORWARD_HERE) {
+        make_here(one);
+        return;
+    }
+    one->make.error.err = how == STELE_FORWARD_NO_MEMORY ? STELE_NO_MEMORY : one->response.body.create_topic.err;
+    one_ended(one->metadata);
+}
+
+static void make_one(struct auto_make *one)
+{
+    struct stele_controller *control = control_of(one->metadata);
+    if (!control->forward.is_open) {
+        make_here(one);
+        return;
+    }
+    one->request = (struct stele_request){
+        .header = {.api = STELE_API_CREATE_TOPIC},
+        .body.create_topic = {.name = one->make.name, .partition_count = -1, .replication_factor = -1}};
+    one->ask = (struct stele_forward_ask){
+        .request = &one->request, .response = &one->response, .arena = one->make.arena, .done = asked};
+    stele_forward_take(&control->forward, &one->ask);
+}
+
 static bool may_make(const struct metadata *metadata)
 {
     const struct stele_metadata_request *request = &metadata->call->request.body.metadata;
@@ -156,8 +196,12 @@ static bool may_make(const struct metadata *metadata)
 static void release(struct stele_server_call *call)
 {
     struct metadata *metadata = call->state;
-    for (size_t i = 0; i < metadata->make_count; i++)
+    for (size_t i = 0; i < metadata->make_count; i++) {
+        if (metadata->makes[i].metadata == NULL)
+            continue;
+        stele_forward_drop(&metadata->makes[i].ask);
         stele_topic_make_drop(&metadata->makes[i].make);
+    }
 }
 
 static void make_missing(struct metadata *metadata)
@@ -176,14 +220,13 @@ static void make_missing(struct metadata *metadata)
         if (stele_image_topic_named(&control->mlog.image, request->topics[i]) != NULL)
             continue;
         one->metadata = metadata;
-        one->make = (struct stele_topic_make){.control = control,
-                                              .arena = &call->arena,
+        one->make = (struct stele_topic_make){.arena = &call->arena,
                                               .name = request->topics[i],
                                               .partition_count = -1,
                                               .replication_factor = -1,
                                               .done = made};
         metadata->pending++;
-        stele_topic_make(&one->make);
+        make_one(one);
     }
 }
 

@@ -20,7 +20,7 @@ struct settings_call {
     char node_text[SUBJECT_BYTES];
     struct stele_image_topic *topic;
     struct stele_topic_turn turn; /* of a change of a topic's: its name is not made or removed meanwhile */
-    bool has_turn;
+    bool has_turn, is_alter;
     struct stele_metadata_change change;
     bool has_no_memory;
 };
@@ -55,6 +55,23 @@ static void go_there(struct stele_server_call *call, void (*arrived)(struct stel
     stele_shard_send(call->shard, &call->shard->node->shards[STELE_SHARD_CONTROL], &settings->task);
 }
 
+/* One that is registered, or of the peers. The controller changes the settings of every node. */
+static bool is_of_cluster(struct stele_controller *control, const char *subject)
+{
+    char text[SUBJECT_BYTES];
+    for (const struct stele_image_member *at = control->mlog.image.members; at != NULL; at = at->next) {
+        (void)snprintf(text, sizeof(text), "%d", (int)at->node_id);
+        if (strcmp(text, subject) == 0)
+            return true;
+    }
+    for (int i = 0; i < control->peers.count; i++) {
+        (void)snprintf(text, sizeof(text), "%d", (int)control->peers.items[i].node_id);
+        if (strcmp(text, subject) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* Whose settings are asked for. */
 static enum stele_err find_subject(struct settings_call *settings, const char *subject, struct stele_error *error)
 {
@@ -66,6 +83,8 @@ static enum stele_err find_subject(struct settings_call *settings, const char *s
                                : stele_error_set(error, STELE_INVALID_REQUEST,
                                                  "the cluster's settings have no subject, '%.100s' was given", subject);
     case STELE_SUBJECT_NODE:
+        if (settings->is_alter && is_of_cluster(control, subject))
+            return STELE_OK;
         (void)snprintf(settings->node_text, sizeof(settings->node_text), "%d", (int)control->node->node_id);
         settings->subject = settings->node_text;
         return subject[0] == 0 || strcmp(subject, settings->node_text) == 0
@@ -423,6 +442,7 @@ static void alter_arrived(struct stele_task *task)
     struct settings_call *settings = STELE_CONTAINER_OF(task, struct settings_call, task);
     const struct stele_alter_settings_request *request = &settings->call->request.body.alter_settings;
     settings->kind = request->kind;
+    settings->is_alter = true;
     if (settings->kind != STELE_SUBJECT_TOPIC) {
         alter(settings);
         return;

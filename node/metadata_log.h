@@ -58,7 +58,7 @@ struct stele_metadata_log {
     struct stele_log *log; /* NULL until attached */
     struct stele_image image;
     struct stele_metadata_tail tail;
-    int64_t applied_offset;
+    _Atomic int64_t applied_offset;      /* other shards tell it */
     struct stele_metadata_replay replay; /* of the batch that is being applied */
     struct stele_error apply_error;
     struct stele_timer apply_timer; /* goes on when there was no memory */

@@ -38,6 +38,7 @@ struct stele_server_call {
 
     bool is_understood; /* it was decoded */
     bool is_done, has_no_answer;
+    bool tells_offset;     /* the answer tells another node how far this one, the controller, has applied metadata */
     bool is_hurried;       /* somebody waits behind it: answer as soon as it can be answered */
     const char *close_why; /* the connection is closed after it; NULL: goes on */
 

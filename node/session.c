@@ -171,6 +171,7 @@ static bool send_answer(struct stele_session *session, struct stele_server_call 
     call->response.header.api = header->api;
     call->response.header.version = header->version;
     call->response.header.correlation_id = header->correlation_id;
+    call->response.header.metadata_offset = call->tells_offset ? session->shard->node->control.mlog.applied_offset : 0;
     enum stele_err err = stele_response_encode(&call->arena, &call->response, call->piece_bytes, &frame);
     if (err != STELE_OK)
         return false;

@@ -38,6 +38,7 @@ struct stele_session {
     unsigned paused;  /* enum stele_session_pause */
     bool is_waiting;  /* the connection was told that there is no room */
     bool is_greeted;  /* hello was answered */
+    bool is_of_node;  /* another node's */
     bool is_flushing; /* answers are being sent: no second round inside */
     bool is_cut;      /* nothing is read any more; closed when the answers are out */
     const char *close_why;

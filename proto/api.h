@@ -31,6 +31,8 @@ struct stele_response_header {
     int32_t version;
     uint64_t correlation_id;
     int32_t throttle_time_ms;
+    int64_t metadata_offset; /* to another node: up to which the controller has applied metadata; 0: not said */
+    bool is_refused;         /* to another node: it is not the controller, and nothing was done */
 };
 
 enum stele_role { STELE_ROLE_CLIENT = 0, STELE_ROLE_NODE = 1, STELE_ROLE_ADMIN = 2 };

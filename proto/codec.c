@@ -338,6 +338,8 @@ enum stele_err stele_response_decode(struct stele_arena *arena, const uint8_t *b
         .version = (int32_t)message->version,
         .correlation_id = message->correlation_id,
         .throttle_time_ms = (int32_t)message->throttle_time_ms,
+        .metadata_offset = message->metadata_offset,
+        .is_refused = message->is_refused,
     };
     err = check_version(message->api, out->header.version);
     return err == STELE_OK ? response_body_get(arena, message, out) : err;
@@ -413,6 +415,9 @@ enum stele_err stele_response_encode(struct stele_arena *arena, const struct ste
     message.correlation_id = response->header.correlation_id;
     message.has_throttle_time_ms = response->header.throttle_time_ms != 0;
     message.throttle_time_ms = (uint32_t)response->header.throttle_time_ms;
+    message.has_metadata_offset = response->header.metadata_offset != 0;
+    message.metadata_offset = response->header.metadata_offset;
+    message.has_is_refused = message.is_refused = response->header.is_refused;
     enum stele_err err = response_body_put(arena, response, &message);
     return err == STELE_OK ? frame_of(arena, &message.base, records_bytes, out_frame) : err;
 }

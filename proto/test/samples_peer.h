@@ -209,19 +209,19 @@ static const struct stele_offline_replica sample_offline_replica[] = {{.topic_id
 
 #define SAMPLE_PEER_RESPONSES                                                                                          \
     {"alter_partition_response",                                                                                       \
-     {{STELE_API_ALTER_PARTITION, 1, 30, 0},                                                                           \
+     {{STELE_API_ALTER_PARTITION, 1, 30, 0, 0, false},                                                                 \
       {.alter_partition = {.err = STELE_NOT_CONTROLLER,                                                                \
                            .results = sample_alter_partition_result,                                                   \
                            .result_count = STELE_ARRAY_LEN(sample_alter_partition_result),                             \
                            .leader_id = 262}}}},                                                                       \
         {"alter_voters_response",                                                                                      \
-         {{STELE_API_ALTER_VOTERS, 1, 31, 0},                                                                          \
+         {{STELE_API_ALTER_VOTERS, 1, 31, 0, 0, false},                                                                \
           {.alter_voters = {.err = STELE_NOT_CONTROLLER, .message = "message 164"}}}},                                 \
         {"begin_quorum_epoch_response",                                                                                \
-         {{STELE_API_BEGIN_QUORUM_EPOCH, 1, 32, 0},                                                                    \
+         {{STELE_API_BEGIN_QUORUM_EPOCH, 1, 32, 0, 0, false},                                                          \
           {.begin_quorum_epoch = {.err = STELE_NOT_CONTROLLER, .leader_id = 266, .leader_epoch = 267}}}},              \
         {"describe_cluster_response",                                                                                  \
-         {{STELE_API_DESCRIBE_CLUSTER, 1, 33, 0},                                                                      \
+         {{STELE_API_DESCRIBE_CLUSTER, 1, 33, 0, 0, false},                                                            \
           {.describe_cluster = {.err = STELE_NOT_CONTROLLER,                                                           \
                                 .message = "message 169",                                                              \
                                 .cluster_id = "cluster id 170",                                                        \
@@ -231,7 +231,7 @@ static const struct stele_offline_replica sample_offline_replica[] = {{.topic_id
                                 .nodes = sample_described_node,                                                        \
                                 .node_count = STELE_ARRAY_LEN(sample_described_node)}}}},                              \
         {"describe_quorum_response",                                                                                   \
-         {{STELE_API_DESCRIBE_QUORUM, 1, 34, 0},                                                                       \
+         {{STELE_API_DESCRIBE_QUORUM, 1, 34, 0, 0, false},                                                             \
           {.describe_quorum = {.err = STELE_NOT_CONTROLLER,                                                            \
                                .message = "message 175",                                                               \
                                .node_id = 276,                                                                         \
@@ -244,16 +244,16 @@ static const struct stele_offline_replica sample_offline_replica[] = {{.topic_id
                                .observers = sample_quorum_progress,                                                    \
                                .observer_count = STELE_ARRAY_LEN(sample_quorum_progress)}}}},                          \
         {"elect_leaders_response",                                                                                     \
-         {{STELE_API_ELECT_LEADERS, 1, 35, 0},                                                                         \
+         {{STELE_API_ELECT_LEADERS, 1, 35, 0, 0, false},                                                               \
           {.elect_leaders = {.err = STELE_NOT_CONTROLLER,                                                              \
                              .message = "message 182",                                                                 \
                              .results = sample_elect_leaders_result,                                                   \
                              .result_count = STELE_ARRAY_LEN(sample_elect_leaders_result)}}}},                         \
         {"end_quorum_epoch_response",                                                                                  \
-         {{STELE_API_END_QUORUM_EPOCH, 1, 36, 0},                                                                      \
+         {{STELE_API_END_QUORUM_EPOCH, 1, 36, 0, 0, false},                                                            \
           {.end_quorum_epoch = {.err = STELE_NOT_CONTROLLER, .leader_id = 284, .leader_epoch = 285}}}},                \
         {"fetch_snapshot_response",                                                                                    \
-         {{STELE_API_FETCH_SNAPSHOT, 1, 37, 0},                                                                        \
+         {{STELE_API_FETCH_SNAPSHOT, 1, 37, 0, 0, false},                                                              \
           {.fetch_snapshot = {.err = STELE_NOT_CONTROLLER,                                                             \
                               .leader_id = 287,                                                                        \
                               .leader_epoch = 288,                                                                     \
@@ -261,7 +261,7 @@ static const struct stele_offline_replica sample_offline_replica[] = {{.topic_id
                               .position = 5000000190,                                                                  \
                               .records_bytes = 4000000191U}}}},                                                        \
         {"form_response",                                                                                              \
-         {{STELE_API_FORM, 1, 38, 0},                                                                                  \
+         {{STELE_API_FORM, 1, 38, 0, 0, false},                                                                        \
           {.form = {.err = STELE_NOT_CONTROLLER,                                                                       \
                     .message = "message 193",                                                                          \
                     .node_id = 294,                                                                                    \
@@ -269,30 +269,30 @@ static const struct stele_offline_replica sample_offline_replica[] = {{.topic_id
                     .stage = STELE_FORM_FORMED,                                                                        \
                     .cluster_id = "cluster id 197"}}}},                                                                \
         {"node_heartbeat_response",                                                                                    \
-         {{STELE_API_NODE_HEARTBEAT, 1, 39, 0},                                                                        \
+         {{STELE_API_NODE_HEARTBEAT, 1, 39, 0, 0, false},                                                              \
           {.node_heartbeat = {.err = STELE_NOT_CONTROLLER,                                                             \
                               .is_caught_up = true,                                                                    \
                               .is_fenced = true,                                                                       \
                               .should_shutdown = true,                                                                 \
                               .leader_id = 302}}}},                                                                    \
         {"reassign_response",                                                                                          \
-         {{STELE_API_REASSIGN, 1, 40, 0},                                                                              \
+         {{STELE_API_REASSIGN, 1, 40, 0, 0, false},                                                                    \
           {.reassign = {.err = STELE_NOT_CONTROLLER,                                                                   \
                         .message = "message 204",                                                                      \
                         .results = sample_reassign_result,                                                             \
                         .result_count = STELE_ARRAY_LEN(sample_reassign_result)}}}},                                   \
         {"register_node_response",                                                                                     \
-         {{STELE_API_REGISTER_NODE, 1, 41, 0},                                                                         \
+         {{STELE_API_REGISTER_NODE, 1, 41, 0, 0, false},                                                               \
           {.register_node =                                                                                            \
                {.err = STELE_NOT_CONTROLLER, .message = "message 206", .node_epoch = 5000000207, .leader_id = 308}}}}, \
         {"unregister_node_response",                                                                                   \
-         {{STELE_API_UNREGISTER_NODE, 1, 42, 0},                                                                       \
+         {{STELE_API_UNREGISTER_NODE, 1, 42, 0, 0, false},                                                             \
           {.unregister_node = {.err = STELE_NOT_CONTROLLER, .message = "message 210"}}}},                              \
         {"update_level_response",                                                                                      \
-         {{STELE_API_UPDATE_LEVEL, 1, 43, 0},                                                                          \
+         {{STELE_API_UPDATE_LEVEL, 1, 43, 0, 0, false},                                                                \
           {.update_level = {.err = STELE_NOT_CONTROLLER, .message = "message 212"}}}},                                 \
         {"vote_response",                                                                                              \
-         {{STELE_API_VOTE, 1, 44, 0},                                                                                  \
+         {{STELE_API_VOTE, 1, 44, 0, 0, false},                                                                        \
           {.vote = {.err = STELE_NOT_CONTROLLER, .leader_id = 314, .leader_epoch = 315, .is_granted = true}}}},
 
 #endif

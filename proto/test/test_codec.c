@@ -116,6 +116,30 @@ static void test_golden_responses(void **state)
     }
 }
 
+/* What the controller tells a node in front of an answer; who says nothing leaves it out. */
+static void test_response_header(void **state)
+{
+    struct world *world = *state;
+    struct stele_response response = {
+        .header = {.api = STELE_API_UPDATE_LEVEL, .version = 1, .metadata_offset = 12345678901, .is_refused = true},
+        .body.update_level = {.message = ""}};
+    size_t sizes[2];
+    for (int i = 0; i < 2; i++) {
+        struct stele_response decoded;
+        struct stele_buf *frame;
+        assert_ok(stele_response_encode(&world->arena, &response, 0, &frame));
+        sizes[i] = frame->count;
+        assert_ok(stele_response_decode(&world->arena, frame->bytes + STELE_FRAME_HEADER_BYTES,
+                                        frame->count - STELE_FRAME_HEADER_BYTES, &decoded));
+        assert_int_equal(decoded.header.metadata_offset, response.header.metadata_offset);
+        assert_int_equal(decoded.header.is_refused, response.header.is_refused);
+        stele_buf_unref(frame);
+        response.header.metadata_offset = 0;
+        response.header.is_refused = false;
+    }
+    assert_true(sizes[1] < sizes[0]);
+}
+
 static void test_golden_records(void **state)
 {
     struct world *world = *state;
@@ -439,6 +463,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_golden_requests, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_golden_responses, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_response_header, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_golden_records, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_golden_of_v0_1, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_fields, set_up, tear_down),
