@@ -306,6 +306,9 @@ static void believe(struct stele_leader *leader, const struct stele_leader_event
         replica->sync_caught_up_ms = leader->now_ms;
     }
     update->wakes_waiters |= replica->start_offset != line->log_start_offset; /* the low watermark */
+    /* What is below the high watermark may yet wait for a sync. */
+    update->wakes_waiters |= leader->settings.is_flush_before_ack && replica->synced_offset < synced_offset &&
+                             replica->synced_offset < leader->high_watermark;
     replica->end_offset = line->fetch_offset;
     replica->synced_offset = synced_offset;
     replica->start_offset = line->log_start_offset;
@@ -329,6 +332,22 @@ static void take_fetch(struct stele_leader *leader, const struct stele_leader_ev
         return; /* what it has beyond is not ours (KAFKA-13141) */
     }
     believe(leader, event, update);
+}
+
+/* With flush.before.ack switched on, nobody was asked to sync until now: who is in sync has a lag time for it. */
+static void take_settings(struct stele_leader *leader, const struct stele_leader_settings *settings,
+                          struct stele_leader_update *update)
+{
+    bool is_switched_on = settings->is_flush_before_ack && !leader->settings.is_flush_before_ack;
+    for (int32_t i = 0; i < leader->replicas.count && is_switched_on; i++) {
+        struct stele_leader_replica *replica = &leader->followers[i];
+        if (stele_leader__is_in_maximal_isr(leader, leader->replicas.ids[i]) &&
+            stele_leader__is_caught_up(leader, replica)) {
+            replica->caught_up_ms = replica->sync_caught_up_ms = leader->now_ms;
+        }
+    }
+    leader->settings = *settings;
+    update->wakes_waiters = true;
 }
 
 static void take_node(struct stele_leader *leader, const struct stele_node_status *status,
@@ -366,8 +385,7 @@ void stele_leader_step(struct stele_leader *leader, const struct stele_leader_ev
         take_node(leader, event->nodes, update);
         break;
     case STELE_LEADER_SETTINGS:
-        leader->settings = event->settings;
-        update->wakes_waiters = true;
+        take_settings(leader, &event->settings, update);
         break;
     case STELE_LEADER_ISR_ANSWER:
         stele_leader__isr_answer(leader, &event->isr_answer, update);
@@ -449,6 +467,12 @@ struct stele_produce_outcome stele_leader_produce_outcome(struct stele_leader *l
         return outcome;
     }
     outcome.level = level_of(leader, wait->required_offset);
+    /* The high watermark stays where it was before flush.before.ack was switched on, or before this node led. */
+    if (leader->settings.is_flush_before_ack && outcome.level < STELE_ACK_SYNCED) {
+        STELE_REACHED(leader, STELE_LEADER_REACHED_SWITCHED_ON);
+        outcome.is_pending = true;
+        outcome.level = STELE_ACK_NONE;
+    }
     return outcome;
 }
 

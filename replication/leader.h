@@ -15,6 +15,9 @@
  *     step, in this leader epoch, of the follower's present life (KIP-101, KIP-903).
  *  4. A follower counts with the smallest of: its end; where its damage begins; with flush.before.ack, what it synced.
  *     So does its joining the in-sync set, or the set would hold members that lose committed records with their power.
+ *  5. The high watermark may name what is not synced: flush.before.ack was switched on since, or it is an earlier
+ *     leader's. It stays, but nothing below it is acknowledged until every member of the set, the leader included, has
+ *     synced past it.
  *
  * Departures from Kafka, each with its reason
  *  - What a follower has is kept over a new leader epoch only when that is the old one plus 1 (2.4.5 keeps it whenever
@@ -114,6 +117,7 @@ enum stele_leader_reached {
     STELE_LEADER_REACHED_UNDER_MIN,       /* the high watermark stood still for it */
     STELE_LEADER_REACHED_JOINER_WAITED,   /* the high watermark waited for one about to join */
     STELE_LEADER_REACHED_SYNC_WAITED,     /* for a sync alone */
+    STELE_LEADER_REACHED_SWITCHED_ON,     /* an acknowledgement waited for a sync below the high watermark */
     STELE_LEADER_REACHED_AFTER_APPEND,
     STELE_LEADER_REACHED_OTHER_EPOCH,    /* a waiting produce of an earlier leadership */
     STELE_LEADER_REACHED_OFFSET_UNKNOWN, /* OFFSET_NOT_AVAILABLE */

@@ -13,16 +13,21 @@ static void on_traced(struct sim_server *server, const struct stele_trace_event 
     truncations += event->kind == STELE_TRACE_LOG_TRUNCATED;
 }
 
-static void begin(uint64_t seed, bool is_synced)
+static void begin_as_set(void)
 {
-    replica_world_init(&world, seed, getenv("REPLICA_VERBOSE") != NULL);
-    replica_world_set(&world, "log.flush.before.ack", is_synced ? "true" : "false");
     for (int i = 0; i < REPLICA_NODES; i++)
         world.nodes[i].server.traced = on_traced;
     replica_world_begin(&world);
     replica_world_until(&world, replica_world_is_led, "a leader of each partition");
     replica_world_run(&world, SECOND_US);
     assert_true(world.acked_count > 0);
+}
+
+static void begin(uint64_t seed, bool is_synced)
+{
+    replica_world_init(&world, seed, getenv("REPLICA_VERBOSE") != NULL);
+    replica_world_set(&world, "log.flush.before.ack", is_synced ? "true" : "false");
+    begin_as_set();
 }
 
 static void end(void)
@@ -164,6 +169,63 @@ static void test_blackout(void **state)
     }
 }
 
+static bool is_all_in_sync(const struct replica_world *in)
+{
+    bool is_all = true;
+    for (int i = 0; i < REPLICA_PARTITIONS; i++)
+        is_all = is_all && in->states[i].isr.count == REPLICA_NODES;
+    return is_all;
+}
+
+/* On a node's every partition, as a change of the setting does. */
+static void switch_on(struct replica_node *node)
+{
+    for (int i = 0; i < REPLICA_PARTITIONS; i++) {
+        struct stele_partition *partition = replica_node_partition(node, i);
+        struct stele_log_config config = *stele_log_config(partition->log);
+        config.flush_before_ack = true;
+        stele_partition_send_config(partition, &config);
+    }
+}
+
+/* Switched on under load, on one node after another: nobody leaves the set in sync for it; from then on every answer
+ * says SYNCED; and of all that any answer said so of, no loss of all power takes a record, however early it comes. */
+static void test_switched_on(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 4 * SEEDS; seed++) {
+        replica_world_init(&world, seed, getenv("REPLICA_VERBOSE") != NULL);
+        replica_world_set(&world, "replica.lag.time.max.ms", "1000");
+        begin_as_set();
+        replica_world_run(&world, 3 * SECOND_US);
+        replica_world_until(&world, is_all_in_sync, "all in sync");
+        int64_t watermark = high_watermark(0), changes = world.isr_changes;
+        for (int i = 0; i < REPLICA_NODES; i++) {
+            switch_on(&world.nodes[(i + (int)seed) % REPLICA_NODES]);
+            replica_world_run(&world, (int64_t)(seed % 4) * 20000);
+        }
+        replica_world_run(&world, SECOND_US / 1000);
+        assert_true(high_watermark(0) >= watermark);
+        int64_t sent = world.sent_count;
+        if (seed % 2 == 0) {
+            replica_world_run(&world, 3 * SECOND_US);
+            assert_int_equal(world.isr_changes, changes);
+            assert_true(world.sent_count > sent);
+        }
+        for (int i = 0; i < REPLICA_NODES; i++)
+            replica_node_die(&world.nodes[i], i % 2 ? SIM_DEATH_POWER_ORDERED : SIM_DEATH_POWER_ADVERSARIAL);
+        for (int64_t i = 0; i < world.sent_count; i++) {
+            struct replica_sent *one = &world.sent[i];
+            if (i >= sent && one->is_acked)
+                assert_int_equal(one->durability, STELE_DURABILITY_SYNCED);
+            one->is_acked = one->is_acked && one->durability == STELE_DURABILITY_SYNCED;
+        }
+        replica_world_set(&world, "log.flush.before.ack", "true");
+        replica_world_run(&world, SECOND_US);
+        end();
+    }
+}
+
 /* Without it the answer says how far it had got: in the page caches of those in sync. */
 static void test_durability(void **state)
 {
@@ -211,8 +273,13 @@ static void test_rolling(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_followers_commit), cmocka_unit_test(test_min_insync), cmocka_unit_test(test_divergence),
-        cmocka_unit_test(test_blackout),         cmocka_unit_test(test_durability), cmocka_unit_test(test_hints),
+        cmocka_unit_test(test_followers_commit),
+        cmocka_unit_test(test_min_insync),
+        cmocka_unit_test(test_divergence),
+        cmocka_unit_test(test_blackout),
+        cmocka_unit_test(test_switched_on),
+        cmocka_unit_test(test_durability),
+        cmocka_unit_test(test_hints),
         cmocka_unit_test(test_rolling),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -192,6 +192,9 @@ void pw_check_ack(struct pw_world *world, const struct pw_event *event)
             pw_fail(world, "D6: acknowledged at %lld without being committed there", (long long)offset);
         }
     }
+    if (world->config.is_flush && event->level != STELE_ACK_SYNCED) {
+        pw_fail(world, "acknowledged at %lld without being synced", (long long)event->offset);
+    }
     if (event->level == STELE_ACK_SYNCED) {
         for (int i = 0; i < world->state.isr.count; i++) {
             const struct pw_node *member = &world->nodes[world->state.isr.ids[i]];

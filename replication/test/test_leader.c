@@ -564,6 +564,70 @@ static void test_flush_before_ack(void **state)
     assert_int_equal(fixture.leader.followers[2].synced_offset, 12);
 }
 
+static void switch_on(struct fixture *fixture, bool is_on)
+{
+    struct stele_leader_settings settings = fixture->leader.settings;
+    settings.is_flush_before_ack = is_on;
+    step(fixture, (struct stele_leader_event){.kind = STELE_LEADER_SETTINGS, .settings = settings});
+}
+
+/* flush.before.ack switched on while the log is not synced: the high watermark stays and waits there, and what lies
+ * below it (the answer to a batch that is sent again) is acknowledged only when all in sync have it on their disks. */
+static void test_flush_before_ack_switched_on(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    begin(&fixture, set_of(A, B, 0), 10);
+    append(&fixture, 2);
+    struct stele_leader_event fetched = fetch_of(&fixture, B, 12);
+    fetched.line.synced_offset = 3;
+    step(&fixture, fetched);
+    assert_int_equal(fixture.leader.high_watermark, 12);
+    assert_int_equal(outcome_of(&fixture, -1, 12).level, STELE_ACK_REPLICATED);
+    switch_on(&fixture, true);
+    assert_int_equal(fixture.leader.high_watermark, 12);
+    assert_true(outcome_of(&fixture, -1, 12).is_pending);
+    assert_true(outcome_of(&fixture, 1, 12).is_pending);
+    assert_false(outcome_of(&fixture, -1, 3).is_pending);
+    append(&fixture, 1);
+    fetched = fetch_of(&fixture, B, 13);
+    step(&fixture, fetched);
+    assert_true(fixture.update.wakes_waiters);
+    assert_int_equal(fixture.leader.high_watermark, 12);
+    assert_true(outcome_of(&fixture, -1, 12).is_pending); /* the leader's own sync */
+    fixture.log.synced_offset = 12;
+    append(&fixture, 0);
+    assert_true(fixture.update.wakes_waiters);
+    assert_int_equal(outcome_of(&fixture, -1, 12).level, STELE_ACK_SYNCED);
+    assert_true(outcome_of(&fixture, -1, 13).is_pending);
+    fixture.log.synced_offset = 13;
+    append(&fixture, 0);
+    assert_int_equal(fixture.leader.high_watermark, 13);
+    append(&fixture, 1);
+    switch_on(&fixture, false);
+    fetched = fetch_of(&fixture, B, 14);
+    fetched.line.synced_offset = 13;
+    step(&fixture, fetched);
+    assert_int_equal(outcome_of(&fixture, -1, 14).level, STELE_ACK_REPLICATED);
+}
+
+/* Who was in sync when flush.before.ack is switched on has a lag time for its first sync, and no longer. */
+static void test_flush_before_ack_switched_on_shrinks_late(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    begin(&fixture, set_of(A, B, 0), 10);
+    struct stele_leader_event fetched = fetch_of(&fixture, B, 10);
+    fetched.line.synced_offset = 3;
+    step(&fixture, fetched);
+    tick(&fixture, 60000);
+    switch_on(&fixture, true);
+    tick(&fixture, 999);
+    assert_int_equal(fixture.leader.isr_state, STELE_ISR_COMMITTED);
+    tick(&fixture, 502);
+    assert_int_equal(fixture.leader.isr_state, STELE_ISR_SHRINK);
+}
+
 /* An idle follower whose fetch does not come again is caught up; after an append it has one lag time, not none. */
 static void test_idle_follower_stays(void **state)
 {
@@ -778,6 +842,8 @@ int main(void)
         cmocka_unit_test(test_minimum_of_the_controller),
         cmocka_unit_test(test_produce_outcomes),
         cmocka_unit_test(test_flush_before_ack),
+        cmocka_unit_test(test_flush_before_ack_switched_on),
+        cmocka_unit_test(test_flush_before_ack_switched_on_shrinks_late),
         cmocka_unit_test(test_idle_follower_stays),
         cmocka_unit_test(test_timer_only_while_somebody_is_behind),
         cmocka_unit_test(test_follower_one_fetch_behind_stays),
