@@ -89,6 +89,7 @@ void stele_controller_init(struct stele_controller *control, struct stele_node *
     stele_metadata_tail_init(&control->begin.tail, control->shard->env->mem);
     stele_controller_init_settings(control);
     stele_active_init(&control->active, control);
+    stele_active_scan_init(&control->scan, &control->active);
     control->mlog.idle = log_idle;
     control->mlog.stirred = log_stirred;
     control->mlog.send = log_send;
@@ -117,6 +118,7 @@ void stele_controller_deinit(struct stele_controller *control)
     stele_isr_wishes_drop(&control->wishes);
     stele_forward_end(&control->forward);
     stele_peers_end(&control->peers);
+    stele_active_scan_end(&control->scan);
     stele_active_deinit(&control->active);
     stele_log_free(control->opened);
     stele_metadata_tail_deinit(&control->begin.tail);

@@ -9,6 +9,7 @@
 
 #include "base/timing_wheel.h"
 #include "node/active.h"
+#include "node/active_scan.h"
 #include "node/formation.h"
 #include "node/forward.h"
 #include "node/isr_wishes.h"
@@ -61,6 +62,7 @@ struct stele_controller {
     struct stele_formation formation;
     struct stele_peers peers;
     struct stele_active active;
+    struct stele_active_scan scan;
     struct stele_isr_wishes wishes;
     struct stele_forward forward;
     struct stele_list parked;             /* fetches of the metadata log that wait (handle_quorum.c) */

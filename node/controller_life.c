@@ -248,6 +248,7 @@ void stele_controller_metadata_changed(struct stele_controller *control)
 {
     trace_leader(control);
     stele_active_look(&control->active);
+    stele_active_scan_look(&control->scan);
     if (control->state == STELE_CONTROLLER_SERVING)
         stele_controller_take_new_settings(control);
     stele_forward_look(&control->forward); /* last: who is answered finds everything taken over */
@@ -447,6 +448,7 @@ void stele_controller_check_stopped(struct stele_controller *control)
     control->is_closing = true;
     stele_timer_cancel(control->shard->wheel, &control->stop_timer);
     stele_metadata_log_halt(&control->mlog);
+    stele_active_scan_end(&control->scan);
     stele_isr_wishes_end(&control->wishes);
     stele_forward_end(&control->forward);
     stele_peers_end(&control->peers);

@@ -4,9 +4,7 @@
 #define EACH(NOT_SERVED)                                                                                               \
     NOT_SERVED(ALTER_VOTERS, alter_voters)                                                                             \
     NOT_SERVED(DESCRIBE_CLUSTER, describe_cluster)                                                                     \
-    NOT_SERVED(ELECT_LEADERS, elect_leaders)                                                                           \
     NOT_SERVED(NODE_HEARTBEAT, node_heartbeat)                                                                         \
-    NOT_SERVED(REASSIGN, reassign)                                                                                     \
     NOT_SERVED(REGISTER_NODE, register_node)                                                                           \
     NOT_SERVED(UNREGISTER_NODE, unregister_node)                                                                       \
     NOT_SERVED(UPDATE_LEVEL, update_level)
