@@ -74,6 +74,9 @@ static bool is_by_rot(const struct log_model *model, const struct stele_damaged_
     int at = log_model_find(model, range->first_offset);
     if (range->last_offset < model->passed)
         return true;
+    /* Below the start, before a hole of a compacted log: nobody can tell how far it reached. */
+    if (range->first_offset == start && at > 0 && is_bad(&model->batches[at - 1]))
+        return true;
     if (at < model->count && model->batches[at].base_offset <= range->first_offset)
         return model->batches[at].is_rotten || (range->first_offset == start && is_bad(&model->batches[at]));
     return has_rot_in(model, range->first_offset, range->last_offset);
