@@ -25,10 +25,26 @@ void stele_controller_fatal(struct stele_controller *control, enum stele_err err
     node->options.fatal(node->options.arg, STELE_EXIT_STORAGE, &error);
 }
 
+static void disk_went_back(struct stele_controller *control)
+{
+    struct stele_node *node = control->node;
+    struct stele_error error;
+    stele_metadata_log_halt(&control->mlog);
+    (void)stele_error_set(&error, STELE_INVALID_VOTER_KEY,
+                          "the leader of the metadata quorum knows this disk to have had more of the metadata log than "
+                          "it has: an older copy was put back, or it lost what it had synced. Empty the data "
+                          "directory, start the node again and readmit it: stele quorum readmit %d",
+                          (int)node->node_id);
+    node->options.fatal(node->options.arg, STELE_EXIT_DIR, &error);
+}
+
 static void log_failed(struct stele_metadata_log *mlog, enum stele_err err)
 {
     struct stele_controller *control = STELE_CONTAINER_OF(mlog, struct stele_controller, mlog);
-    stele_controller_metadata_failed(control, err);
+    if (err == STELE_INVALID_VOTER_KEY)
+        disk_went_back(control);
+    else
+        stele_controller_metadata_failed(control, err);
 }
 
 static void log_changed(struct stele_metadata_log *mlog)

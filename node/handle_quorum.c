@@ -273,10 +273,22 @@ static void snapshot_fetched(struct quorum_call *asked, struct stele_quorum_answ
     fill(asked, answer);
 }
 
+/* The machine has no words. */
+static void tell_refusal(const struct quorum_call *asked)
+{
+    const struct stele_fetch_request *request = &asked->call->request.body.fetch;
+    stele_trace(asked->control->shard->env, STELE_TRACE_PEER_REFUSED, "a voter of the metadata quorum",
+                "it asks for less of the metadata log than its disk had acknowledged. A request came late; or, if the "
+                "node ends now, an older copy of the disk was put back, or it lost what it had synced",
+                request->replica_id, request->partitions[0].fetch_offset, 0);
+}
+
 static void answered(struct stele_quorum_input *input, const struct stele_quorum_answer *answer)
 {
     struct quorum_call *asked = STELE_CONTAINER_OF(input, struct quorum_call, input);
     struct stele_quorum_answer mine = *answer;
+    if (mine.kind == STELE_QUORUM_FETCH && mine.err == STELE_INVALID_VOTER_KEY)
+        tell_refusal(asked);
     if (mine.kind == STELE_QUORUM_FETCH)
         fetched(asked, &mine);
     else if (mine.kind == STELE_QUORUM_FETCH_SNAPSHOT)

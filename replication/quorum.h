@@ -25,7 +25,9 @@
  * 4. The high watermark never goes back, and a leader moves it only above the start of its own epoch (KAFKA-12619).
  * 5. A voters record counts from its append on, and is undone with it. One change at a time, after the leader committed
  *    a record of its own epoch.
- * 6. Suspicion is harmless: whoever hears the leader refuses a pre-vote, and a refused pre-vote changes no epoch. */
+ * 6. A voter's disk that comes back with less than it acknowledged in the leader's epoch (an older copy, or it lost
+ * what it had synced) is refused, and its node ends: its votes are as old. It comes again with an empty disk.
+ * 7. Suspicion is harmless: whoever hears the leader refuses a pre-vote, and a refused pre-vote changes no epoch. */
 #ifndef STELE_REPLICATION_QUORUM_H
 #define STELE_REPLICATION_QUORUM_H
 

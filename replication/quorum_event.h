@@ -197,7 +197,8 @@ struct stele_quorum_update {
 
     bool has_role_changed; /* role, epoch or leader: look at parked fetches */
     bool has_high_watermark_moved;
-    enum stele_err fatal; /* not OK: what is committed contradicts itself; stop this node's quorum */
+    enum stele_err fatal; /* not OK: stop this node's quorum. CORRUPT: what is committed contradicts itself;
+                             INVALID_VOTER_KEY: the disk has less of the log than it had acknowledged */
     int64_t deadline_ms;  /* feed TIMER then; INT64_MAX: never */
 };
 

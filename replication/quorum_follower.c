@@ -113,6 +113,12 @@ static bool is_served(struct stele_quorum *quorum, struct stele_quorum_update *u
     if (is_leader && answer->err == STELE_OK) {
         return true;
     }
+    if (is_leader && answer->err == STELE_INVALID_VOTER_KEY) {
+        /* In this life nothing that was acknowledged was cut: this disk is not what it was. */
+        STELE_REACHED(quorum, STELE_QUORUM_REACHED_TOLD_TO_END);
+        update->fatal = STELE_INVALID_VOTER_KEY;
+        return false;
+    }
     if (is_leader && answer->err == STELE_NOT_LEADER_OR_FOLLOWER && quorum->role == STELE_QUORUM_FOLLOWER &&
         !quorum->has_leader_resigned) {
         leader_resigned(quorum);

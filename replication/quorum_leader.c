@@ -2,7 +2,10 @@
  * has synced, and commits.
  *
  * 1. Progress is believed only of a fetch whose offset and epoch were found in the own log in the same step.
- * 2. A voter counts by node and disk; all others are observers, whatever they say. */
+ * 2. A voter counts by node and disk; all others are observers, whatever they say.
+ * 3. What a voter's disk acknowledged it has for good: one that comes with less in the same epoch is not that disk as
+ * it was, but an older copy of it, or it lost what it had synced. Its votes are as old, so it is told and gets nothing.
+ *    A request that comes late looks the same; its answer reaches nobody. */
 #include "replication/quorum_internal.h"
 
 void stele_quorum__progress_reset(struct stele_quorum *quorum)
@@ -199,6 +202,14 @@ static void validate(struct stele_quorum *quorum, const struct stele_quorum_even
     }
 }
 
+static bool has_gone_back(struct stele_quorum *quorum, const struct stele_quorum_request *request)
+{
+    const struct stele_voters *voters = stele_quorum_voters(quorum);
+    int32_t at = stele_voters_find_node(voters, request->from.node_id);
+    return at >= 0 && stele_replica_key_equal(&voters->keys[at], &request->from) &&
+           request->u.fetch.offset < quorum->voters[at].synced_offset;
+}
+
 /* A fetch at the end now, or one that had all there was at the time of the one before, is caught up. */
 static void note_progress(struct stele_quorum *quorum, struct stele_quorum_progress *progress, int64_t offset)
 {
@@ -237,12 +248,16 @@ void stele_quorum__fetch_request(struct stele_quorum *quorum, struct stele_quoru
     const struct stele_quorum_request *request = &event->u.request.request;
     struct stele_quorum_answer *answer = &update->answer;
     answer->err = check_fetch(quorum, request);
+    /* Who names no disk reads only. */
+    bool is_replica = !stele_uuid_is_zero(&request->from.directory_id) && request->from.node_id != quorum->self.node_id;
     if (answer->err == STELE_OK && request->kind == STELE_QUORUM_FETCH) {
         answer->u.fetch.high_watermark = -1;
         validate(quorum, event, answer);
+        if (is_replica && !event->u.request.view.is_parked && has_gone_back(quorum, request)) {
+            STELE_REACHED(quorum, STELE_QUORUM_REACHED_DISK_WENT_BACK);
+            answer->err = STELE_INVALID_VOTER_KEY;
+        }
     }
-    /* Who names no disk reads only. */
-    bool is_replica = !stele_uuid_is_zero(&request->from.directory_id) && request->from.node_id != quorum->self.node_id;
     if (answer->err == STELE_UNKNOWN_LEADER_EPOCH && is_replica && quorum->role == STELE_QUORUM_LEADER) {
         /* An observer that learned of a newer epoch whose candidate is gone for good could never follow again: it
          * calls no election, and its epoch cannot go back. So this epoch ends. */

@@ -6,7 +6,8 @@
  *   sim_quorum [--seed S] [--seeds FIRST LAST] [--verbose]
  *
  * After every event: one leader an epoch (K1), and what is committed anywhere is the same everywhere and for good (K2).
- * At the end: every change that was acknowledged holds on every node (K3). */
+ * At the end: every change that was acknowledged holds on every node (K3). Then one node gets an older copy of its disk
+ * back: it is refused by name and ends, and the others go on. */
 #include "base/check.h"
 #include "cluster-tests/sim/sim_server.h"
 #include "node/node_struct.h"
@@ -62,7 +63,7 @@ struct cluster_run {
     struct committed committed[OFFSETS_MAX]; /* by base offset; end_offset 0: unknown */
     int64_t committed_to;
     int64_t number, acknowledged, refused;
-    int64_t elections, forming_crashes, installs, cuts;
+    int64_t elections, forming_crashes, installs, cuts, refused_disks;
     int32_t epoch_max;
     int wiped;               /* whose disk was lost; 0: none */
     bool is_calm, is_ending; /* no faults any more; nobody starts by itself */
@@ -255,6 +256,7 @@ static void traced(struct sim_server *server, const struct stele_trace_event *ev
     struct cluster_node *node = server->arg;
     node->run->installs += event->kind == STELE_TRACE_METADATA_SNAPSHOT_TAKEN;
     node->run->cuts += event->kind == STELE_TRACE_LOG_TRUNCATED;
+    node->run->refused_disks += event->kind == STELE_TRACE_PEER_REFUSED && strstr(event->text, "older copy") != NULL;
     if (!server->world->is_verbose)
         return;
     (void)stele_trace_text(event, text, sizeof(text));
@@ -364,8 +366,10 @@ static void stop_all(struct cluster_run *run)
     int64_t from_us = run->world.now_us;
     sim_event_cancel(&run->world, &run->ask);
     run->is_ending = true;
-    for (int i = 0; i < NODES; i++)
-        sim_server_stop(&run->nodes[i].server);
+    for (int i = 0; i < NODES; i++) {
+        if (run->nodes[i].server.state != SIM_SERVER_DOWN)
+            sim_server_stop(&run->nodes[i].server);
+    }
     for (bool is_down = false; !is_down;) {
         step_until(run, run->world.now_us + 10000);
         is_down = true;
@@ -376,8 +380,42 @@ static void stop_all(struct cluster_run *run)
     }
 }
 
+static void kill_one(struct cluster_run *run, struct cluster_node *node)
+{
+    sim_server_die(&node->server, SIM_DEATH_KILL);
+    while (node->server.state != SIM_SERVER_DOWN)
+        step_until(run, run->world.now_us + 1000);
+}
+
+/* A follower's disk is put back as it was some changes ago: the leader's log and its own say so, and nothing of the
+ * cluster changes by it. */
+static void restore_older(struct cluster_run *run)
+{
+    int at = log_of(&run->nodes[0])->quorum.role == STELE_QUORUM_LEADER;
+    struct cluster_node *node = &run->nodes[at];
+    int32_t epoch = log_of(node)->quorum.election.epoch;
+    run->is_ending = true;
+    kill_one(run, node);
+    struct sim_disk *older = sim_disk_copy(node->server.disk);
+    sim_event_after(&run->world, &node->up, 1);
+    int64_t before = run->acknowledged;
+    step_until(run, run->world.now_us + 3000000);
+    await_agreement(run, "after one was killed");
+    bool is_newer = run->acknowledged > before && log_of(node)->quorum.election.epoch == epoch;
+    kill_one(run, node);
+    sim_server_restore(&node->server, older);
+    int64_t told = run->refused_disks;
+    before = run->acknowledged;
+    sim_event_after(&run->world, &node->up, 1);
+    step_until(run, run->world.now_us + 3000000);
+    if (is_newer && (node->server.state != SIM_SERVER_DOWN || run->refused_disks == told))
+        sim_world_fail(&run->world, "node %d came back with an older disk, and nobody noticed", at + 1);
+    if (run->acknowledged == before)
+        sim_world_fail(&run->world, "nothing is acknowledged beside an older disk");
+}
+
 struct totals {
-    int64_t seeds, events, acknowledged, refused, elections, installs, cuts, wiped, forming_crashes,
+    int64_t seeds, events, acknowledged, refused, elections, installs, cuts, wiped, refused_disks, forming_crashes,
         seeds_of_forming_crashes;
 };
 
@@ -414,6 +452,9 @@ static uint64_t run_seed(uint64_t seed, bool is_verbose, struct totals *totals)
     sim_event_init(&run->ask, "ask", NULL, run_ask);
     sim_event_after(&run->world, &run->ask, 1000);
     step_until(run, FAULTS_US);
+    /* A request that came late says nothing of a disk. */
+    if (run->world.reached[SIM_POINT_FATAL] > 0 && seed % 8 != 3)
+        sim_world_fail(&run->world, "a node ended for no reason");
     begin_calm(run);
     await_agreement(run, "after the faults");
     int64_t before = run->acknowledged;
@@ -425,6 +466,11 @@ static uint64_t run_seed(uint64_t seed, bool is_verbose, struct totals *totals)
     for (int i = 0; i < NODES; i++)
         sim_event_after(&run->world, &run->nodes[i].up, 1);
     await_agreement(run, "after a clean stop of all");
+    run->is_ending = false;
+    sim_event_after(&run->world, &run->ask, 1);
+    step_until(run, run->world.now_us + 1000000);
+    if (run->wiped == 0) /* else a majority needs both that are left */
+        restore_older(run);
     stop_all(run);
     totals->seeds++;
     totals->events += run->world.events;
@@ -434,6 +480,7 @@ static uint64_t run_seed(uint64_t seed, bool is_verbose, struct totals *totals)
     totals->installs += run->installs;
     totals->wiped += run->wiped != 0;
     totals->cuts += run->cuts;
+    totals->refused_disks += run->refused_disks;
     totals->forming_crashes += run->forming_crashes;
     totals->seeds_of_forming_crashes += run->forming_crashes > 0;
     uint64_t hash = run->world.hash;
@@ -475,10 +522,11 @@ int main(int argc, char **argv)
     }
     printf(
         "%lld seeds, %lld events, %lld changes acknowledged, %lld refused or unknown, %lld elections, %lld cuts of a "
-        "log, %lld snapshots taken from a leader, %lld disks lost, %lld deaths before the cluster had formed (in %lld "
+        "log, %lld snapshots taken from a leader, %lld disks lost, %lld older disks refused, %lld deaths before the "
+        "cluster had formed (in %lld "
         "seeds)\n",
         (long long)totals.seeds, (long long)totals.events, (long long)totals.acknowledged, (long long)totals.refused,
         (long long)totals.elections, (long long)totals.cuts, (long long)totals.installs, (long long)totals.wiped,
-        (long long)totals.forming_crashes, (long long)totals.seeds_of_forming_crashes);
+        (long long)totals.refused_disks, (long long)totals.forming_crashes, (long long)totals.seeds_of_forming_crashes);
     return 0;
 }

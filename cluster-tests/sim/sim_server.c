@@ -49,9 +49,9 @@ static void disk_violation(void *arg, const char *text)
 
 static void run_end(struct sim_event *event);
 
-static void make_disk(struct sim_server *server)
+static void use_disk(struct sim_server *server, struct sim_disk *disk)
 {
-    server->disk = sim_disk_new(stele_prng_u64(sim_stream(server->world, SIM_STREAM_DISK)));
+    server->disk = disk;
     struct sim_disk_hooks hooks = {.arg = server,
                                    .wall_ms = disk_wall_ms,
                                    .charge = disk_charge,
@@ -62,11 +62,23 @@ static void make_disk(struct sim_server *server)
     sim_disk_allow_unsynced_rename(server->disk, "*/partition.metadata"); /* synced before the first synced answer */
 }
 
+static void make_disk(struct sim_server *server)
+{
+    use_disk(server, sim_disk_new(stele_prng_u64(sim_stream(server->world, SIM_STREAM_DISK))));
+}
+
 void sim_server_wipe(struct sim_server *server)
 {
     STELE_ASSERT(server->state == SIM_SERVER_DOWN);
     sim_disk_free(server->disk);
     make_disk(server);
+}
+
+void sim_server_restore(struct sim_server *server, struct sim_disk *disk)
+{
+    STELE_ASSERT(server->state == SIM_SERVER_DOWN);
+    sim_disk_free(server->disk);
+    use_disk(server, disk);
 }
 
 void sim_server_init(struct sim_server *server, struct sim_world *world, const char *name)

@@ -60,6 +60,8 @@ void sim_server_init(struct sim_server *server, struct sim_world *world, const c
 void sim_server_deinit(struct sim_server *server);
 /** While DOWN: the machine gets an empty disk; what its owner set of the old one goes with it. */
 void sim_server_wipe(struct sim_server *server);
+/** While DOWN: the machine gets this disk, an older copy of its own perhaps, as wipe does. */
+void sim_server_restore(struct sim_server *server, struct sim_disk *disk);
 /** From DOWN. */
 void sim_server_start(struct sim_server *server);
 /** Clean; a while from now. Only while SERVING. */

@@ -345,7 +345,7 @@ static void test_b54_commit(void **state)
     assert_int_equal(fixture.quorum.high_watermark, 7);
     synced(&fixture, 9);
     assert_int_equal(fixture.quorum.high_watermark, 9);
-    fetch(&fixture, 1, 6);
+    fetch(&fixture, 2, 6);
     assert_int_equal(fixture.update.answer.u.fetch.high_watermark, 9);
     assert_int_equal(fixture.update.answer.u.fetch.result, STELE_QUORUM_FETCH_VALID);
 }
@@ -623,6 +623,63 @@ static void test_truncate(void **state)
     }
 }
 
+/* A voter's disk has for good what it acknowledged in this epoch: with less it is refused, and what it acknowledged
+ * stays. Another disk, an observer, a fetch that waited, and the next epoch's leader are another matter. */
+static void test_disk_goes_back(void **state)
+{
+    (void)state;
+    static struct fixture fixture;
+    lead(&fixture);
+    fetch(&fixture, 1, 7);
+    assert_int_equal(fixture.update.answer.err, STELE_OK);
+    assert_int_equal(fixture.quorum.high_watermark, 7);
+    fetch(&fixture, 1, 3);
+    assert_int_equal(fixture.update.answer.err, STELE_INVALID_VOTER_KEY);
+    assert_int_equal(fixture.update.fatal, STELE_OK);
+    assert_int_equal(fixture.quorum.voters[1].synced_offset, 7);
+    struct stele_quorum_event event = request_of(STELE_QUORUM_FETCH, 1, 1);
+    event.u.request.view.latest = (struct stele_snapshot_id){.end_offset = 5, .epoch = 0};
+    event.u.request.view.log_start = 5;
+    step(&fixture, &event); /* it has nothing at all: no snapshot for it either */
+    assert_int_equal(fixture.update.answer.err, STELE_INVALID_VOTER_KEY);
+    fetch(&fixture, 1, 7);
+    assert_int_equal(fixture.update.answer.err, STELE_OK);
+    event = request_of(STELE_QUORUM_FETCH, 1, 1);
+    event.u.request.request.from.directory_id.bytes[5] = 1; /* an empty disk */
+    step(&fixture, &event);
+    assert_int_equal(fixture.update.answer.err, STELE_OK);
+    fetch(&fixture, 5, 7);
+    fetch(&fixture, 5, 3);
+    assert_int_equal(fixture.update.answer.err, STELE_OK);
+    event = request_of(STELE_QUORUM_FETCH, 1, 1);
+    event.u.request.request.u.fetch.offset = 5;
+    event.u.request.view.epoch_end = (struct stele_epoch_end){.epoch = 0, .end_offset = 5};
+    event.u.request.view.is_parked = true;
+    step(&fixture, &event);
+    assert_int_equal(fixture.update.answer.err, STELE_OK);
+}
+
+/* Told so by its leader, in the answer to the fetch that is on its way, a node ends; by nobody else. */
+static void test_ends_when_its_disk_went_back(void **state)
+{
+    (void)state;
+    static const struct {
+        int32_t from;
+        uint64_t generation;
+        enum stele_err fatal;
+    } cases[] = {{0, 0, STELE_INVALID_VOTER_KEY}, {1, 0, STELE_OK}, {0, 1, STELE_OK}};
+    for (size_t i = 0; i < STELE_ARRAY_LEN(cases); i++) {
+        static struct fixture fixture;
+        follow(&fixture);
+        struct stele_quorum_event event = fetch_answer(&fixture);
+        event.u.answer.answer.err = STELE_INVALID_VOTER_KEY;
+        event.u.answer.answer.from = (event.u.answer.answer.from + cases[i].from) % 3;
+        event.u.answer.answer.generation -= cases[i].generation;
+        step(&fixture, &event);
+        assert_int_equal(fixture.update.fatal, cases[i].fatal);
+    }
+}
+
 /* B65, B66: every answer of the leader without an error is contact; errors and the answers of others are not. */
 static void test_contact(void **state)
 {
@@ -884,6 +941,8 @@ int main(void)
         cmocka_unit_test(test_check_quorum),
         cmocka_unit_test(test_follow),
         cmocka_unit_test(test_truncate),
+        cmocka_unit_test(test_disk_goes_back),
+        cmocka_unit_test(test_ends_when_its_disk_went_back),
         cmocka_unit_test(test_contact),
         cmocka_unit_test(test_error_is_no_contact),
         cmocka_unit_test(test_bounds),
