@@ -1,5 +1,4 @@
 /* cluster: its nodes and how its partitions are; node unregister. */
-#include "base/err.h"
 #include "cli/document.h"
 #include "cli/options.h"
 
@@ -113,12 +112,7 @@ static int run_status(const struct stele_cli *cli, void *line)
     if (client == NULL)
         return status;
     struct stele_result result = stele_cluster_describe(client, options->is_local, &cluster);
-    if (result.code == STELE_NOT_CONTROLLER)
-        status = stele_cli_fail(cli, STELE_CLI_FAILED,
-                                "no active controller was found in time: stele quorum status --local tells of the "
-                                "quorum that elects it; --local shows what the node that answers has learned");
-    else
-        status = stele_cli_report(cli, &result);
+    status = stele_cli_report_controlled(cli, &result);
     if (status == STELE_CLI_DONE) {
         result = stele_topic_describe(client, NULL, &topics);
         status = stele_cli_report(cli, &result);
@@ -175,8 +169,8 @@ static int call(const struct stele_cli *cli, const struct stele_cli_words *words
     if (client == NULL)
         return status;
     struct stele_result result = wanted->call(client, (int32_t)number);
+    status = stele_cli_report_controlled(cli, &result);
     stele_client_free(client);
-    status = stele_cli_report(cli, &result);
     if (status != STELE_CLI_DONE)
         return status;
     stele_document_init(&document);

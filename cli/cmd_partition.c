@@ -208,7 +208,7 @@ static int reassign(const struct stele_cli *cli, struct stele_client *client, co
     struct stele_partition_results *outcomes = NULL;
     struct stele_document document;
     struct stele_result result = stele_partitions_reassign(client, wishes->items, wishes->count, &outcomes);
-    int status = stele_cli_report(cli, &result);
+    int status = stele_cli_report_controlled(cli, &result);
     if (status != STELE_CLI_DONE)
         return status;
     stele_document_init(&document);
@@ -336,7 +336,7 @@ static int elect(const struct stele_cli *cli, struct stele_client *client, const
     struct stele_document document;
     struct stele_result result =
         stele_partitions_elect(client, options->is_unclean, choices->items, choices->count, &outcomes);
-    int status = stele_cli_report(cli, &result);
+    int status = stele_cli_report_controlled(cli, &result);
     if (status != STELE_CLI_DONE)
         return status;
     stele_document_init(&document);

@@ -1,5 +1,4 @@
 /* quorum: the nodes that vote on the cluster's metadata. */
-#include "base/err.h"
 #include "cli/document.h"
 #include "cli/options.h"
 
@@ -12,8 +11,10 @@ struct status {
     bool is_local;
 };
 
-static void add_member(struct stele_document *document, cJSON *list, const struct stele_quorum_member *member)
+static void add_member(struct stele_document *document, cJSON *list, const struct stele_quorum_description *quorum,
+                       const struct stele_quorum_member *member)
 {
+    bool asks_nobody = member->is_leader || member->node_id == quorum->node_id;
     char address[300];
     cJSON *row = stele_document_row(document, list);
     (void)snprintf(address, sizeof(address), "%.255s:%d", member->host, member->port);
@@ -21,8 +22,8 @@ static void add_member(struct stele_document *document, cJSON *list, const struc
     stele_document_text(document, row, "role", member->is_leader ? "leader" : member->is_voter ? "voter" : "observer");
     stele_document_known(document, row, "log_end_offset", member->log_end_offset);
     stele_document_known(document, row, "lag", member->lag);
-    stele_document_known(document, row, "last_fetch_ms", member->is_leader ? -1 : member->fetched_ms);
-    stele_document_known(document, row, "last_caught_up_ms", member->is_leader ? -1 : member->caught_up_ms);
+    stele_document_known(document, row, "last_fetch_ms", asks_nobody ? -1 : member->fetched_ms);
+    stele_document_known(document, row, "last_caught_up_ms", asks_nobody ? -1 : member->caught_up_ms);
     stele_document_text(document, row, "address", member->host[0] == 0 ? NULL : address);
     stele_document_text(document, row, "directory_id", member->directory_id);
 }
@@ -37,7 +38,7 @@ static void add_quorum(struct stele_document *document, const struct stele_quoru
     stele_document_text(document, root, "role", quorum->role);
     cJSON *list = stele_document_list(document, root, "members");
     for (size_t i = 0; i < quorum->member_count; i++)
-        add_member(document, list, quorum->members[i]);
+        add_member(document, list, quorum, quorum->members[i]);
 }
 
 static void view_quorum(const struct stele_cli *cli, const cJSON *root)
@@ -73,12 +74,7 @@ static int run_status(const struct stele_cli *cli, void *line)
     if (client == NULL)
         return status;
     struct stele_result result = stele_quorum_describe(client, options->is_local, &quorum);
-    if (result.code == STELE_NOT_CONTROLLER)
-        status = stele_cli_fail(cli, STELE_CLI_FAILED,
-                                "no leader of the quorum was found in time: a majority of the voters has to be up and "
-                                "reachable; --local shows what the node that answers knows itself");
-    else
-        status = stele_cli_report(cli, &result);
+    status = stele_cli_report_controlled(cli, &result);
     stele_document_init(&document);
     if (status == STELE_CLI_DONE)
         add_quorum(&document, quorum);
@@ -132,8 +128,8 @@ static int alter(const struct stele_cli *cli, const struct alter *options, alter
     if (client == NULL)
         return status;
     struct stele_result result = call(client, (int32_t)node_id, options->directory_id);
+    status = stele_cli_report_controlled(cli, &result);
     stele_client_free(client);
-    status = stele_cli_report(cli, &result);
     if (status != STELE_CLI_DONE)
         return status;
     stele_document_init(&document);

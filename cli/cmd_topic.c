@@ -5,18 +5,18 @@
 
 #include <string.h>
 
-enum { PARTITIONS_MAX = 100000 };
+enum { PARTITIONS_MAX = 100000, REPLICAS_MAX = 16 };
 
 /* create and alter */
 
 struct change {
     struct stele_cli_words words;
-    int64_t partitions;
+    int64_t partitions, replicas;
     struct stele_cli_list settings, unset;
     bool if_missing, is_check;
 };
 
-static const struct change change_initial = {.partitions = -1};
+static const struct change change_initial = {.partitions = -1, .replicas = -1};
 
 /* --config of a line; `pairs` is all zero. */
 static bool take_settings(const struct stele_cli *cli, const struct change *change, struct stele_cli_pairs *pairs)
@@ -46,8 +46,8 @@ static int run_create(const struct stele_cli *cli, void *line)
     struct stele_client *client = stele_cli_client(cli, &status);
     if (client == NULL)
         return status;
-    struct stele_result result =
-        stele_topic_create(client, change->words.items[0], (int32_t)change->partitions, pairs.settings);
+    struct stele_result result = stele_topic_create_replicated(
+        client, change->words.items[0], (int32_t)change->partitions, (int32_t)change->replicas, pairs.settings);
     stele_client_free(client);
     bool was_there = change->if_missing && stele_cli_exit_of(result.code) == STELE_CLI_EXISTS;
     status = was_there ? STELE_CLI_DONE : stele_cli_report(cli, &result);
@@ -76,6 +76,14 @@ static const struct stele_cli_option create_options[] = {
      .min = 1,
      .max = PARTITIONS_MAX,
      .help = "how many (num.partitions of the cluster)"},
+    {.name = "-r",
+     .alias = "--replicas",
+     .value = "REPLICAS",
+     .kind = STELE_CLI_NUMBER,
+     .at = offsetof(struct change, replicas),
+     .min = 1,
+     .max = REPLICAS_MAX,
+     .help = "on how many nodes each partition lies (3, or as many as there are voters)"},
     CONFIG_OPTION,
     {.name = "--if-missing",
      .kind = STELE_CLI_FLAG,

@@ -69,6 +69,28 @@ int stele_cli_report(const struct stele_cli *cli, const struct stele_result *res
     return status;
 }
 
+int stele_cli_report_controlled(const struct stele_cli *cli, const struct stele_result *result)
+{
+    static const struct stele_setting settings[] = {
+        {"client.id", "stele"}, {"request.timeout.ms", "2000"}, {NULL, NULL}}; /* who waited waits no longer */
+    bool is_late = result->code == STELE_NOT_CONTROLLER || stele_cli_exit_of(result->code) == STELE_CLI_UNREACHABLE;
+    struct stele_client *client = is_late ? stele_client_new(cli->bootstrap, settings, NULL) : NULL;
+    struct stele_quorum_description *quorum = NULL;
+    struct stele_result looked = {.code = -1};
+    if (client != NULL)
+        looked = stele_quorum_describe(client, true, &quorum);
+    int32_t node_id = looked.code == 0 ? quorum->node_id : -1;
+    stele_quorum_description_free(quorum);
+    stele_client_free(client);
+    if (looked.code != 0)
+        return stele_cli_report(cli, result);
+    return stele_cli_fail(
+        cli, STELE_CLI_FAILED,
+        "no answer of the quorum's leader in time: a majority of the voters has to be up and to reach "
+        "each other; stele quorum status --local shows what node %d knows",
+        node_id);
+}
+
 int stele_cli_fail(const struct stele_cli *cli, int status, const char *format, ...)
 {
     va_list arguments;

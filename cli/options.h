@@ -14,6 +14,9 @@ struct stele_client *stele_cli_client_patient(const struct stele_cli *cli, int *
 int stele_cli_exit_of(int code);
 /** "stele COMMAND: text" on stderr; returns the exit code. Says nothing when the result is no error. */
 int stele_cli_report(const struct stele_cli *cli, const struct stele_result *result);
+/** The same for what only the active controller answers: when it did not in time, and some node is there, it says that
+ * there is none. */
+int stele_cli_report_controlled(const struct stele_cli *cli, const struct stele_result *result);
 /** The same with a text of its own, which for STELE_CLI_USAGE points to the help. Returns `status`. */
 __attribute__((format(printf, 3, 4))) int stele_cli_fail(const struct stele_cli *cli, int status, const char *format,
                                                          ...);

@@ -21,14 +21,14 @@ enum stele_err stele_client__wait_once(struct stele_client *client, struct stele
     waited->is_done = false;
     waited->is_final = false;
     waited->error->text[0] = 0;
-    waited->err = stele_client__call(node, STELE_FOR_CONTROL, &waited->call, request, NULL);
+    waited->err = stele_client__call(node, waited->purpose, &waited->call, request, NULL);
     if (waited->err != STELE_OK)
         return waited->err;
     waited->call.deadline_ms = stele_min_i64(waited->call.deadline_ms, until);
     while (!waited->is_done) {
         (void)stele_client_poll(client, 1000);
-        if (!waited->is_done && stele_client__is_unreached(node, STELE_FOR_CONTROL, &waited->call)) {
-            stele_client__cancel(node, STELE_FOR_CONTROL, &waited->call);
+        if (!waited->is_done && stele_client__is_unreached(node, waited->purpose, &waited->call)) {
+            stele_client__cancel(node, waited->purpose, &waited->call);
             waited->err = STELE_UNREACHABLE;
             break;
         }

@@ -7,6 +7,7 @@
 /** A call that somebody waits for; `take` sees the answer while it lives and says in `err` how it went. */
 struct stele_waited {
     struct stele_client_node *node; /* that is asked; NULL: whichever */
+    enum stele_purpose purpose;     /* CONTROL, unless it says something else */
     struct stele_call call;
     bool is_done;
     bool is_final; /* the answer tells all: no retry whatever the error's class */

@@ -99,14 +99,14 @@ static struct stele_client_node *look_for(struct stele_client *client, int32_t n
             node = stele_client__node(client, node_id);
     }
     if (node == NULL)
-        stele_link_drop(&client->any.links[STELE_FOR_CONTROL]); /* the next connection is to the next address */
+        stele_link_drop(&client->any.links[STELE_FOR_LOOKING]); /* the next connection is to the next address */
     return node;
 }
 
 static enum stele_err ask(struct stele_client *client, bool is_local, struct wanted *wanted, struct stele_error *error)
 {
     int64_t until = stele_client__now_ms(client) + stele_client__timeout_ms(client);
-    struct stele_waited waited = {.take = take_quorum, .error = error, .arg = wanted};
+    struct stele_waited waited = {.purpose = STELE_FOR_LOOKING, .take = take_quorum, .error = error, .arg = wanted};
     struct stele_backoff backoff = {0};
     enum stele_err err;
     do {

@@ -172,8 +172,8 @@ static void take_created(struct stele_waited *waited, const struct stele_respons
     stele_waited_end(waited, response->body.create_topic.err, response->body.create_topic.message);
 }
 
-struct stele_result stele_topic_create(struct stele_client *client, const char *topic, int32_t partitions,
-                                       const struct stele_setting *settings)
+struct stele_result stele_topic_create_replicated(struct stele_client *client, const char *topic, int32_t partitions,
+                                                  int32_t replicas, const struct stele_setting *settings)
 {
     struct stele_setting_pair pairs[64];
     size_t count = 0;
@@ -188,12 +188,18 @@ struct stele_result stele_topic_create(struct stele_client *client, const char *
     struct stele_request request = {.header.api = STELE_API_CREATE_TOPIC,
                                     .body.create_topic = {.name = topic,
                                                           .partition_count = partitions,
-                                                          .replication_factor = -1,
+                                                          .replication_factor = replicas,
                                                           .settings = pairs,
                                                           .setting_count = count,
                                                           .timeout_ms = stele_client__timeout_ms(client)}};
     enum stele_err err = stele_client__wait_for(client, &waited, &request);
     return stele_client__result(err, error.text);
+}
+
+struct stele_result stele_topic_create(struct stele_client *client, const char *topic, int32_t partitions,
+                                       const struct stele_setting *settings)
+{
+    return stele_topic_create_replicated(client, topic, partitions, -1, settings);
 }
 
 static void take_deleted(struct stele_waited *waited, const struct stele_response *response)

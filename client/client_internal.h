@@ -21,9 +21,10 @@ STELE_MUST_CHECK enum stele_err stele_client__new(struct stele_client_driver *dr
                                                   const struct stele_setting *settings,
                                                   struct stele_client **out_client, struct stele_error *error);
 
-/* What a connection is for. Besides, every consumer has its own: a node answers a parked fetch at once when another
- * request comes behind it, and a fetch delays no produce. */
-enum stele_purpose { STELE_FOR_CONTROL, STELE_FOR_PRODUCE, STELE_PURPOSE_COUNT };
+/* What a connection is for: looking comes as an admin, whom a node answers before it is ready. Besides, every consumer
+ * has its own: a node answers a parked fetch at once when another request comes behind it, and a fetch delays no
+ * produce. */
+enum stele_purpose { STELE_FOR_CONTROL, STELE_FOR_PRODUCE, STELE_FOR_LOOKING, STELE_PURPOSE_COUNT };
 
 /** Where requests go; its connections are made when there is something to say. */
 struct stele_client_node {

@@ -52,6 +52,12 @@ static void produce_address(struct stele_link *link, char out_address[STELE_ADDR
                                out_address);
 }
 
+static void looking_address(struct stele_link *link, char out_address[STELE_ADDRESS_BYTES])
+{
+    stele_client__node_address(STELE_CONTAINER_OF(link, struct stele_client_node, links[STELE_FOR_LOOKING]), link,
+                               out_address);
+}
+
 /* Who comes back may find a node that was started anew, or the leaders elsewhere. */
 static void produces_changed(struct stele_link *link, enum stele_err err)
 {
@@ -75,6 +81,8 @@ static void node_init(struct stele_client_node *node, struct stele_client *clien
     node->links[STELE_FOR_CONTROL].next_address = control_address;
     node->links[STELE_FOR_PRODUCE].next_address = produce_address;
     node->links[STELE_FOR_PRODUCE].changed = produces_changed;
+    node->links[STELE_FOR_LOOKING].next_address = looking_address;
+    node->links[STELE_FOR_LOOKING].is_admin = true;
 }
 
 static void node_close(struct stele_client_node *node)

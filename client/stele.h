@@ -120,6 +120,11 @@ STELE_EXPORT void stele_topic_descriptions_free(struct stele_topic_descriptions 
 /** partitions -1: the cluster's num.partitions. */
 STELE_EXPORT struct stele_result stele_topic_create(struct stele_client *client, const char *topic, int32_t partitions,
                                                     const struct stele_setting *settings);
+/** The same with so many replicas of each partition; -1: the cluster's default, 3 or as many as there are
+ * voters. */
+STELE_EXPORT struct stele_result stele_topic_create_replicated(struct stele_client *client, const char *topic,
+                                                               int32_t partitions, int32_t replicas,
+                                                               const struct stele_setting *settings);
 /** With all its records, for good. */
 STELE_EXPORT struct stele_result stele_topic_delete(struct stele_client *client, const char *topic);
 /** Adds partitions until there are `partitions` in all. Keys go elsewhere from then on. */

@@ -208,7 +208,7 @@ static void say_hello(struct stele_link *link)
     struct stele_request request = {.header.api = STELE_API_HELLO,
                                     .body.hello = {.software_name = link->group->software_name,
                                                    .software_version = STELE_VERSION,
-                                                   .role = link->group->role,
+                                                   .role = link->is_admin ? STELE_ROLE_ADMIN : link->group->role,
                                                    .node_id = link->group->node_id,
                                                    .cluster_id = link->group->cluster_id,
                                                    .apis = apis,

@@ -79,6 +79,7 @@ struct stele_link {
     void (*changed)(struct stele_link *link, enum stele_err err);
 
     struct stele_conn *conn;           /* NULL: not connected */
+    bool is_admin;                     /* the owner's: it comes as ADMIN, whatever the group is */
     bool is_ready;                     /* hello was answered, */
     uint64_t served;                   /* and these apis are served: bits, in the order of api.def */
     enum stele_err failure;            /* of a send; the next tick ends the connection */

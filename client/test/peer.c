@@ -637,7 +637,9 @@ static void on_request(struct stele_conn *conn, const struct stele_request *requ
         return;
     switch ((int)request->header.api) { /* the others are not asked by a client */
     case STELE_API_HELLO:
-        response.body.hello.err = peer->hello_err;
+        response.body.hello.err = peer->is_unready && request->body.hello.role != STELE_ROLE_ADMIN
+                                      ? STELE_BROKER_NOT_AVAILABLE
+                                      : peer->hello_err;
         response.body.hello.apis = peer->apis;
         response.body.hello.api_count = peer->api_count;
         response.body.hello.message = peer->hello_err == STELE_OK ? "" : "too old: upgrade the client";
@@ -649,6 +651,7 @@ static void on_request(struct stele_conn *conn, const struct stele_request *requ
     case STELE_API_CREATE_TOPIC:
         peer->creates++;
         peer->last_setting_count = request->body.create_topic.setting_count;
+        peer->last_replicas = request->body.create_topic.replication_factor;
         response.body.create_topic.err = peer->create_err;
         response.body.create_topic.message = peer->create_err == STELE_OK ? "" : "topic 't' exists";
         answer(conn, request, &response, NULL);

@@ -84,6 +84,7 @@ struct peer {
     enum stele_err fetch_errs[PEER_SCRIPT];
     int fetch_err_count;
     enum stele_err metadata_err, hello_err, create_err, init_err;
+    bool is_unready;                /* takes admins alone */
     struct stele_api_range apis[4]; /* that hello says are served */
     size_t api_count;               /* 0: it does not say */
     int16_t init_epoch;
@@ -111,6 +112,7 @@ struct peer {
     int64_t last_time;    /* that was asked for */
     int32_t last_acks;
     size_t last_setting_count;
+    int32_t last_replicas; /* of a topic that was made */
     int32_t last_admin_node;
     int strays; /* requests to a node that did not lead, or with another epoch */
 };

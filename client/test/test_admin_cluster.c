@@ -435,7 +435,25 @@ static void test_older_version(void **state)
         assert_int_equal(stele_topic_list(client, &topics).code, 0);
         stele_topics_free(topics);
     }
-    assert_int_equal(peer->connects, 1);
+    assert_int_equal(peer->connects, 2); /* one for looking */
+    stele_client_free(client);
+}
+
+/* A node that waits for the others of its cluster tells of its quorum all the same. */
+static void test_unready_node(void **state)
+{
+    struct peer *peer = *state;
+    struct asked asked;
+    struct stele_quorum_description *quorum = NULL;
+    struct stele_topics *topics = NULL;
+    struct stele_client *client = peer_client(peer, quick);
+    script(peer, &asked);
+    peer->is_unready = true;
+    assert_int_equal(stele_quorum_describe(client, true, &quorum).code, 0);
+    assert_int_equal(quorum->leader_epoch, 5);
+    stele_quorum_description_free(quorum);
+    assert_true(stele_topic_list(client, &topics).is_retriable);
+    assert_null(topics);
     stele_client_free(client);
 }
 
@@ -548,6 +566,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_bad_arguments, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_unknown_node, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_older_version, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_unready_node, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_all, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_quorum_at_its_leader, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_quorum_by_turns, set_up, tear_down),

@@ -58,12 +58,15 @@ static void test_topic_create(void **state)
     const struct stele_setting settings[] = {{"retention.ms", "1"}, {"segment.bytes", "2"}, {NULL, NULL}};
     assert_int_equal(stele_topic_create(client, "t", 3, settings).code, 0);
     assert_int_equal(peer->last_setting_count, 2);
+    assert_int_equal(peer->last_replicas, -1);
+    assert_int_equal(stele_topic_create_replicated(client, "t", -1, 3, NULL).code, 0);
+    assert_int_equal(peer->last_replicas, 3);
     peer->create_err = STELE_TOPIC_ALREADY_EXISTS;
     struct stele_result result = stele_topic_create(client, "t", 3, NULL);
     assert_int_equal(result.code, STELE_TOPIC_ALREADY_EXISTS);
     assert_false(result.is_retriable);
     assert_string_equal(result.text, "topic 't' exists");
-    assert_int_equal(peer->creates, 2);
+    assert_int_equal(peer->creates, 3);
     stele_client_free(client);
 }
 

@@ -69,8 +69,11 @@ deadline=$((SECONDS + 60)) # the leader gives up when it has heard of nobody for
 until "$stele" quorum status --local -o json >"$work/json" && [ "$(of 'd["role"]')" != leader ]; do [ $SECONDS -lt $deadline ] || die "it leads alone"; done
 gives 1 "--local" "$stele" quorum status
 grep -q "a majority" "$work/errors" || die "what is missing"
+end "$leader" KILL
+begin "$leader" # not ready before there are others
+holds "$voters"' and d["answered_by"] == '"$leader"' and d["role"] != "leader"' "$stele" quorum status --local
 begin "$killed"; begin "$last"
-ready "$killed"; ready "$last"
+for k in 1 2 3; do ready $k; done
 holds "$voters"' and all(m["lag"] == 0 for m in d["members"])' "$stele" quorum status
 for k in 1 2 3; do end $k TERM; done
 echo "admin: done"

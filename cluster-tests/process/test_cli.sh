@@ -44,7 +44,8 @@ gives 0 "" "$stele" topic create orders -p 3 --config retention.ms=86400000
 gives 4 "exists already" "$stele" topic create orders
 gives 0 "" "$stele" topic create orders --if-missing
 gives 1 "nearest is 'retention.ms'" "$stele" topic create other --config retention.mss=1
-json 'd["created"]' "$stele" topic create empty
+gives 1 "the factor cannot be 2" "$stele" topic create other -r 2
+json 'd["created"]' "$stele" topic create empty -r 1
 gives 0 "" "$stele" topic list
 grep -qE '^orders +3 ' "$work/said" || die "topic list"
 json '[t["name"] for t in d["topics"]] == ["empty", "orders"] and d["topics"][1]["partitions"] == 3' "$stele" topic list
