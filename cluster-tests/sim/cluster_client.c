@@ -1,12 +1,13 @@
-/* What a program does with libstele: changes settings of the cluster, one after the other, and looks at the cluster; it
- * begins anew at any time, at another node. When the faults are over it must be able to finish. */
+/* What a program does with libstele: makes topics, sends records of every kind, reads, changes settings of the cluster;
+ * it begins anew at any time, at another node. When the faults are over it must be able to finish: everything sent is
+ * told of, new records are written to every partition, all that is committed is read. */
 #include "base/check.h"
 #include "cluster-tests/sim/cluster_run.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { STEP_MS = 200 };
+enum { STEP_MS = 200, VALUE_BYTES_MAX = 1500 };
 
 static int64_t draw(struct cluster_client *self, int64_t low, int64_t high)
 {
@@ -23,10 +24,29 @@ static const char *pick(struct cluster_client *self, const char *const *texts, s
     return texts[draw(self, 0, (int64_t)count - 1)];
 }
 
+static const char *name_of(const struct cluster_client *self)
+{
+    return self->sim.process.name;
+}
+
+/* True when a call went well; it may only fail with what may go well later. */
+static bool is_done(struct cluster_client *self, const struct stele_result *result, const char *call)
+{
+    if (result->code == 0)
+        return true;
+    sim_world_log(&self->run->world, "%s: %s: %s", name_of(self), call, result->text);
+    cluster_reach(self->run, CLUSTER_POINT_CALL_FAILED);
+    if (!result->is_retriable)
+        sim_world_fail(&self->run->world, "%s: %s failed with %d: %s", name_of(self), call, result->code, result->text);
+    return false;
+}
+
+/* The program's life. */
+
 /* All nodes are named, a drawn one first. */
 static void begin(struct cluster_client *self)
 {
-    static const char *const timeouts[] = {"500", "1000", "2000", "5000"};
+    static const char *const timeouts[] = {"500", "1000", "2000", "5000", "30000"};
     struct cluster *run = self->run;
     char bootstrap[128] = "";
     int first = (int)draw(self, 0, run->node_count - 1);
@@ -43,8 +63,23 @@ static void begin(struct cluster_client *self)
         sim_world_fail(&run->world, "no client: %s", error.text);
 }
 
+static void drop_producer(struct cluster_producer *producer)
+{
+    stele_producer_free(producer->producer);
+    producer->producer = NULL;
+}
+
+static void drop_consumer(struct cluster_client *self)
+{
+    stele_consumer_free(self->consumer);
+    self->consumer = NULL;
+}
+
 static void end(struct cluster_client *self)
 {
+    for (int i = 0; i < CLUSTER_PRODUCERS_MAX; i++)
+        drop_producer(&self->producers[i]);
+    drop_consumer(self);
     stele_client_free(self->sim.client);
     self->sim.client = NULL;
 }
@@ -54,6 +89,8 @@ static void begin_anew(struct cluster_client *self)
     end(self);
     begin(self);
 }
+
+/* Settings. */
 
 static bool change_setting(struct cluster_client *self)
 {
@@ -66,9 +103,9 @@ static bool change_setting(struct cluster_client *self)
     (void)snprintf(value, sizeof(value), "%lld", (long long)(tuned->base + number));
     struct stele_setting settings[] = {{tuned->name, value}, {NULL, NULL}};
     struct stele_result result = stele_config_alter(self->sim.client, STELE_CONFIG_CLUSTER, "", settings, false);
-    sim_world_log(&run->world, "%s: %s=%s: %s", self->sim.process.name, tuned->name, value,
+    sim_world_log(&run->world, "%s: %s=%s: %s", name_of(self), tuned->name, value,
                   result.code == 0 ? "changed" : result.text);
-    if (result.code == 0) {
+    if (is_done(self, &result, "settings")) {
         tuned->acknowledged = number;
         cluster_reach(run, CLUSTER_POINT_METADATA_CHANGE);
         return true;
@@ -78,18 +115,257 @@ static bool change_setting(struct cluster_client *self)
     return false;
 }
 
+/* Topics. */
+
+static bool make_topic(struct cluster_client *self, int number)
+{
+    struct cluster *run = self->run;
+    struct cluster_topic *topic = &run->book.topics[number];
+    struct stele_setting settings[] = {{"flush.before.ack", topic->flushes_before_ack ? "true" : "false"},
+                                       {"segment.bytes", topic->segment_bytes},
+                                       {"min.insync.replicas", run->node_count >= 3 ? "2" : "1"},
+                                       {NULL, NULL}};
+    if (topic->is_made)
+        return true;
+    struct stele_result result = stele_topic_create(self->sim.client, topic->name, topic->partition_count, settings);
+    if (result.code == (int)STELE_UNSUPPORTED_VERSION)
+        run->has_no_topics = true;
+    else if (result.code == (int)STELE_TOPIC_ALREADY_EXISTS || is_done(self, &result, "topic create"))
+        topic->is_made = true;
+    return topic->is_made;
+}
+
+static int draw_topic(struct cluster_client *self)
+{
+    return (int)draw(self, 0, self->run->book.topic_count - 1);
+}
+
+/* Producing. */
+
+static void delivered(void *arg, const struct stele_delivery *delivery)
+{
+    struct cluster_client *self = arg;
+    sim_world_log(&self->run->world, "%s: record %llu in partition %d: %s, offset %lld, durability %d", name_of(self),
+                  (unsigned long long)delivery->tag, delivery->partition,
+                  delivery->result.code == 0 ? "acknowledged" : delivery->result.text, (long long)delivery->offset,
+                  delivery->durability);
+    cluster_book_delivered(self->run, delivery);
+}
+
+static struct cluster_producer *get_producer(struct cluster_client *self, int number, int topic, bool is_sure)
+{
+    static const char *const acks[] = {"all", "all", "all", "all", "all", "1", "0"};
+    static const char *const codecs[] = {"none", "none", "none", "lz4", "zstd"};
+    static const char *const lingers[] = {"0", "1", "5", "50"};
+    static const char *const batches[] = {"300", "2000", "16384"};
+    static const char *const timeouts[] = {"3000", "30000", "120000", "120000"};
+    struct cluster_producer *producer = &self->producers[number];
+    if (producer->producer != NULL)
+        return producer;
+    const char *ack = pick(self, acks, STELE_ARRAY_LEN(acks));
+    const char *codec = pick(self, codecs, STELE_ARRAY_LEN(codecs));
+    const char *linger = pick(self, lingers, STELE_ARRAY_LEN(lingers));
+    const char *batch = pick(self, batches, STELE_ARRAY_LEN(batches));
+    const char *timeout = pick(self, timeouts, STELE_ARRAY_LEN(timeouts));
+    ack = is_sure ? "all" : ack;
+    bool is_once = strcmp(ack, "all") == 0 && (chance(self, 7, 8) || is_sure);
+    struct stele_setting settings[] = {{"acks", ack},
+                                       {"compression.type", codec},
+                                       {"linger.ms", linger},
+                                       {"batch.size", batch},
+                                       {"delivery.timeout.ms", is_sure ? "120000" : timeout},
+                                       {"enable.idempotence", is_once ? "true" : "false"},
+                                       {NULL, NULL}};
+    struct stele_result result;
+    if (!make_topic(self, topic))
+        return NULL;
+    producer->producer =
+        stele_producer_new(self->sim.client, self->run->book.topics[topic].name, settings, delivered, self, &result);
+    if (!is_done(self, &result, "producer"))
+        return NULL;
+    producer->number = cluster_book_producer(self->run);
+    producer->topic = topic;
+    producer->acks = ack[0] == '0' ? 0 : ack[0] == '1' ? 1 : -1;
+    producer->is_once = is_once;
+    return producer;
+}
+
+/* False when the producer takes no more for now. */
+static bool send_one(struct cluster_client *self, struct cluster_producer *producer, int32_t partition)
+{
+    struct cluster *run = self->run;
+    uint8_t value[VALUE_BYTES_MAX];
+    struct cluster_record record = {
+        .producer = producer->number,
+        .topic = producer->topic,
+        .acks = producer->acks,
+        .partition = partition,
+        .is_once = producer->is_once,
+        .bytes = (int32_t)draw(self, CLUSTER_VALUE_BYTES_MIN, chance(self, 1, 10) ? VALUE_BYTES_MAX : 200)};
+    int64_t tag = run->book.record_count;
+    cluster_value(tag, value, (size_t)record.bytes);
+    struct stele_message message = {
+        .partition = record.partition, .timestamp = -1, .value = value, .value_bytes = (size_t)record.bytes};
+    struct stele_result result = stele_producer_send(producer->producer, &message, (uint64_t)tag);
+    if (result.code == (int)STELE_NO_MEMORY)
+        return false;
+    if (result.code != 0)
+        sim_world_fail(&run->world, "record %lld is not taken: %d, %s", (long long)tag, result.code, result.text);
+    (void)cluster_book_send(run, &record);
+    return true;
+}
+
+static void produce(struct cluster_client *self)
+{
+    int number = (int)draw(self, 0, CLUSTER_PRODUCERS_MAX - 2);
+    struct cluster_producer *producer = get_producer(self, number, draw_topic(self), false);
+    if (producer == NULL)
+        return;
+    int32_t partition_count = self->run->book.topics[producer->topic].partition_count;
+    int64_t count = draw(self, 1, chance(self, 1, 8) ? 40 : 6);
+    for (int64_t i = 0; i < count; i++) {
+        if (!send_one(self, producer, chance(self, 1, 3) ? -1 : (int32_t)draw(self, 0, partition_count - 1)))
+            break;
+    }
+    if (chance(self, 1, 2))
+        (void)stele_client_poll(self->sim.client, (int)draw(self, 0, 50));
+    if (chance(self, 1, 5))
+        (void)stele_producer_flush(producer->producer, (int)draw(self, 0, 3000));
+    if (chance(self, 1, 60))
+        drop_producer(producer);
+}
+
+/* Reading. */
+
+static void on_reset(void *arg, const struct stele_reset *reset)
+{
+    struct cluster_client *self = arg;
+    struct cluster *run = self->run;
+    const struct cluster_topic *topic = &run->book.topics[self->reads];
+    sim_world_log(&run->world, "%s: %s", name_of(self), reset->text);
+    if (reset->old_offset != self->expected[reset->partition])
+        sim_world_fail(&run->world, "a reset tells of offset %lld, and the reader was at %lld",
+                       (long long)reset->old_offset, (long long)self->expected[reset->partition]);
+    if (!topic->partitions[reset->partition].was_forced)
+        sim_world_fail(&run->world, "D21: %s is sent from offset %lld of %s-%d to %lld: %s", name_of(self),
+                       (long long)reset->old_offset, topic->name, reset->partition, (long long)reset->new_offset,
+                       reset->text);
+    self->expected[reset->partition] = reset->new_offset;
+}
+
+static bool get_consumer(struct cluster_client *self, int topic)
+{
+    static const char *const waits[] = {"10", "100", "500", "3000"};
+    static const char *const bytes[] = {"2000", "1048576"};
+    struct cluster_topic *it = &self->run->book.topics[topic];
+    const char *wait = pick(self, waits, STELE_ARRAY_LEN(waits));
+    const char *most = pick(self, bytes, STELE_ARRAY_LEN(bytes));
+    struct stele_setting settings[] = {{"fetch.max.wait.ms", wait},
+                                       {"max.partition.fetch.bytes", most},
+                                       {"auto.offset.reset", "earliest"},
+                                       {NULL, NULL}};
+    struct stele_result result;
+    if (self->consumer != NULL)
+        return true;
+    if (!make_topic(self, topic))
+        return false;
+    self->consumer = stele_consumer_new(self->sim.client, it->name, settings, &result);
+    if (!is_done(self, &result, "consumer"))
+        return false;
+    stele_consumer_on_reset(self->consumer, on_reset, self);
+    self->reads = topic;
+    for (int32_t i = 0; i < it->partition_count; i++) {
+        result = stele_consumer_assign(self->consumer, i, 0);
+        if (result.code != 0)
+            sim_world_fail(&self->run->world, "assign: %s", result.text);
+        self->expected[i] = 0;
+    }
+    return true;
+}
+
+/* False when none came. */
+static bool read_one(struct cluster_client *self, int wait_ms)
+{
+    struct stele_record_view record;
+    struct stele_result result = stele_consumer_next(self->consumer, wait_ms, &record);
+    if (result.code == (int)STELE_REQUEST_TIMED_OUT || !is_done(self, &result, "read"))
+        return false;
+    if (record.offset != self->expected[record.partition])
+        sim_world_fail(&self->run->world, "D22: %s read offset %lld of %s-%d, and was at %lld", name_of(self),
+                       (long long)record.offset, self->run->book.topics[self->reads].name, record.partition,
+                       (long long)self->expected[record.partition]);
+    self->expected[record.partition]++;
+    cluster_book_read(self->run, self->reads, &record);
+    return true;
+}
+
+static void consume(struct cluster_client *self)
+{
+    if (!get_consumer(self, draw_topic(self)))
+        return;
+    int64_t count = draw(self, 1, 100);
+    int wait_ms = (int)draw(self, 0, 500);
+    while (count-- > 0 && read_one(self, wait_ms)) {
+    }
+    if (chance(self, 1, 30))
+        drop_consumer(self);
+}
+
+/* All of it. */
+
 static void act(struct cluster_client *self)
 {
     int64_t what = draw(self, 0, 99);
-    if (what < 60) {
-        if (!change_setting(self) && chance(self, 1, 2))
-            begin_anew(self);
-    } else if (what < 63) {
-        end(self);
-        sim_client_pause(&self->sim, 1 + sim_draw_log(&self->prng, 1000000));
-        begin(self);
-    } else {
-        sim_client_pause(&self->sim, 1 + sim_draw_log(&self->prng, 3000000));
+    if (self->run->has_no_topics && what < 35)
+        what += 10;
+    if (what < 20)
+        produce(self);
+    else if (what < 35)
+        consume(self);
+    else if (what < 42)
+        (void)change_setting(self);
+    else if (what < 43)
+        begin_anew(self);
+    else if (what < 55)
+        (void)stele_client_poll(self->sim.client, (int)draw(self, 0, 1000));
+    else
+        sim_client_pause(&self->sim, 1 + sim_draw_log(&self->prng, 2000000));
+}
+
+static void finish_records(struct cluster_client *self)
+{
+    for (int i = 0; i < CLUSTER_PRODUCERS_MAX; i++) {
+        struct cluster_producer *producer = &self->producers[i];
+        while (producer->producer != NULL && stele_producer_pending(producer->producer) > 0)
+            (void)stele_producer_flush(producer->producer, STEP_MS);
+    }
+}
+
+/* Every partition takes a record, and gives all it has. */
+static void use_topic(struct cluster_client *self, int topic)
+{
+    struct cluster_topic *it = &self->run->book.topics[topic];
+    struct cluster_producer *producer = NULL;
+    int64_t ends[CLUSTER_PARTITIONS_MAX], acknowledged = 0;
+    while (producer == NULL)
+        producer = get_producer(self, CLUSTER_PRODUCERS_MAX - 1, topic, true);
+    int64_t first = self->run->book.record_count;
+    for (int32_t i = 0; i < it->partition_count; i++)
+        STELE_ASSERT(send_one(self, producer, i));
+    int64_t last = self->run->book.record_count;
+    finish_records(self);
+    for (int64_t tag = first; tag < last; tag++)
+        acknowledged += self->run->book.records[tag].fate == CLUSTER_ACKNOWLEDGED;
+    if (acknowledged < it->partition_count)
+        sim_world_fail(&self->run->world, "L3: a record is not taken without faults");
+    drop_consumer(self);
+    for (int32_t i = 0; i < it->partition_count; i++)
+        ends[i] = it->partitions[i].end_offset;
+    while (!get_consumer(self, topic)) {
+    }
+    for (int32_t i = 0; i < it->partition_count; i++) {
+        while (self->expected[i] < ends[i])
+            (void)read_one(self, STEP_MS);
     }
 }
 
@@ -100,12 +376,18 @@ static void script(struct sim_client *sim)
     begin(self);
     while (!run->is_over)
         act(self);
+    self->step = "the last deliveries";
+    finish_records(self);
+    self->step = "a setting";
     while (!change_setting(self)) {
         sim_client_pause(&self->sim, STEP_MS * 1000);
         begin_anew(self);
     }
+    self->step = "a topic";
+    if (!run->has_no_topics)
+        use_topic(self, self->number % run->book.topic_count);
     end(self);
-    self->is_done = true;
+    self->step = NULL;
     run->done_count++;
     sim_world_log(&run->world, "%s: done", sim->process.name);
 }
@@ -127,6 +409,7 @@ void cluster_clients_start(struct cluster *run)
         client->number = i;
         client->tuned.name = tuned[i].name;
         client->tuned.base = tuned[i].base;
+        client->step = "its work";
         stele_prng_init(&client->prng, run->world.seed, ((uint64_t)SIM_STREAM_WORKLOAD << 32) + (uint64_t)i);
         client->sim.arg = client;
         client->sim.script = script;

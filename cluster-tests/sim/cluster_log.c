@@ -56,21 +56,39 @@ static bool walk(struct sim_disk *disk, const char *path, int64_t *inout_pos, in
     return false;
 }
 
+/* The batch behind the last one is in the same segment, or the first of one that begins there. */
+static bool go_on(struct sim_disk *disk, const char *dir, struct cluster_log_place *place,
+                  struct stele_batch_header *out_header)
+{
+    char path[STELE_PATH_BYTES];
+    struct stele_batch_header header;
+    struct cluster_log_place next = *place;
+    path_of(dir, next.segment_base, path);
+    bool is_there = read_header(disk, path, next.pos, &header) && header.base_offset == next.offset;
+    if (!is_there) {
+        next.segment_base = next.offset;
+        next.pos = 0;
+        path_of(dir, next.segment_base, path);
+        is_there = read_header(disk, path, 0, &header) && header.base_offset == next.offset;
+    }
+    if (!is_there)
+        return false;
+    *place = (struct cluster_log_place){.segment_base = next.segment_base,
+                                        .at = next.pos,
+                                        .pos = next.pos + size_of(&header),
+                                        .offset = stele_batch_last_offset(&header) + 1,
+                                        .is_known = true};
+    *out_header = header;
+    return true;
+}
+
 bool cluster_log_find(struct sim_disk *disk, const char *dir, struct cluster_log_place *place, int64_t offset,
                       struct stele_batch_header *out_header)
 {
     char path[STELE_PATH_BYTES];
     struct stele_batch_header header;
-    if (place->is_known && place->offset == offset) {
-        path_of(dir, place->segment_base, path);
-        if (read_header(disk, path, place->pos, &header) && header.base_offset == offset) {
-            place->at = place->pos;
-            place->pos += size_of(&header);
-            place->offset = stele_batch_last_offset(&header) + 1;
-            *out_header = header;
-            return true;
-        }
-    }
+    if (place->is_known && place->offset == offset && go_on(disk, dir, place, out_header))
+        return true;
     struct pick pick = {.offset = offset, .base = -1, .next = INT64_MAX};
     sim_disk_peek_names(disk, dir, look_at_name, &pick);
     for (int64_t base = pick.base; base >= 0;) {

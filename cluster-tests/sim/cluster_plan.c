@@ -46,7 +46,8 @@ void cluster_plan_add(struct cluster_plan *plan, const struct cluster_fault *fau
 void cluster_plan_free(struct cluster_plan *plan)
 {
     free(plan->lines);
-    *plan = (struct cluster_plan){.seed = plan->seed};
+    plan->lines = NULL;
+    plan->count = plan->capacity = 0;
 }
 
 /* Making one. */
@@ -70,23 +71,22 @@ static int64_t draw_log(struct maker *maker, int64_t low, int64_t high)
 
 static int other_node(struct maker *maker)
 {
-    int count = maker->frame->node_count;
+    int count = maker->plan->node_count;
     return count < 2 ? maker->self : (maker->self + (int)draw(maker, 1, count - 1)) % count;
 }
 
 /* Mostly a node, sometimes a client. */
 static int other_host(struct maker *maker)
 {
-    bool is_client = maker->frame->node_count < 2 || sim_chance(maker->prng, 1, 3);
-    return is_client ? maker->frame->node_count + (int)draw(maker, 0, maker->frame->client_count - 1)
-                     : other_node(maker);
+    bool is_client = maker->plan->node_count < 2 || sim_chance(maker->prng, 1, 3);
+    return is_client ? maker->plan->node_count + (int)draw(maker, 0, maker->plan->client_count - 1) : other_node(maker);
 }
 
 static void draw_partition(struct maker *maker, struct cluster_fault *fault)
 {
     static const enum cluster_fault_kind shapes[] = {CLUSTER_CUT,   CLUSTER_ISOLATE, CLUSTER_ISOLATE,
                                                      CLUSTER_SPLIT, CLUSTER_BRIDGE,  CLUSTER_RING};
-    int count = maker->frame->node_count;
+    int count = maker->plan->node_count;
     fault->kind = shapes[draw(maker, 0, (int64_t)STELE_ARRAY_LEN(shapes) - 1)];
     fault->b = fault->kind == CLUSTER_CUT ? other_host(maker) : CLUSTER_NOBODY;
     fault->arg = draw(maker, 1, (1 << count) - 1);
@@ -209,22 +209,21 @@ static void sort_lines(struct cluster_plan *plan)
     }
 }
 
-void cluster_plan_make(struct cluster_plan *plan, uint64_t seed, const struct cluster_plan_frame *frame)
+void cluster_plan_make(struct cluster_plan *plan, const struct cluster_plan_frame *frame)
 {
     struct stele_prng setup;
-    stele_prng_init(&setup, seed, STREAM_PLAN);
-    plan->seed = seed;
+    stele_prng_init(&setup, plan->seed, STREAM_PLAN);
     bool is_calm = sim_chance(&setup, 1, 16); /* nothing ever happens, but much at the same time */
-    int wiped = (int)stele_prng_below(&setup, (uint64_t)frame->node_count);
-    bool has_gone = sim_chance(&setup, 1, 6) && frame->node_count >= 3;
+    int wiped = (int)stele_prng_below(&setup, (uint64_t)plan->node_count);
+    bool has_gone = sim_chance(&setup, 1, 6) && plan->node_count >= 3;
     for (int class = 0; class < CLUSTER_CLASS_COUNT; class ++) {
         bool is_on = sim_chance(&setup, class == CLUSTER_CLASS_WIPE || class == CLUSTER_CLASS_MEMORY ? 1 : 4, 8);
         int64_t mean_us = draw_mean_us(&setup, (enum cluster_class) class);
-        for (int node = 0; node < frame->node_count && is_on && !is_calm; node++) {
+        for (int node = 0; node < plan->node_count && is_on && !is_calm; node++) {
             struct stele_prng prng;
             struct maker maker = {.plan = plan, .frame = frame, .prng = &prng, .self = node};
-            stele_prng_init(&prng, seed, STREAM_PLAN + 1 + (uint64_t) class * 64 + (uint64_t)node);
-            if (class == CLUSTER_CLASS_WIPE && (node != wiped || frame->node_count < 3))
+            stele_prng_init(&prng, plan->seed, STREAM_PLAN + 1 + (uint64_t) class * 64 + (uint64_t)node);
+            if (class == CLUSTER_CLASS_WIPE && (node != wiped || plan->node_count < 3))
                 continue;
             make_class(&maker, (enum cluster_class) class, mean_us);
         }
@@ -270,17 +269,17 @@ void cluster_fault_text(const struct cluster_fault *fault, int node_count, char 
                    (long long)fault->arg);
 }
 
-void cluster_plan_write(const struct cluster_plan *plan, int node_count, FILE *file)
+void cluster_plan_write(const struct cluster_plan *plan, FILE *file)
 {
-    (void)fprintf(file, "# stele-sim\nseed %llu\n", (unsigned long long)plan->seed);
+    (void)fprintf(file, "# stele-sim\nseed %llu nodes %d\n", (unsigned long long)plan->seed, plan->node_count);
     for (int64_t i = 0; i < plan->count; i++) {
         char text[200];
-        cluster_fault_text(&plan->lines[i].fault, node_count, text, sizeof(text));
+        cluster_fault_text(&plan->lines[i].fault, plan->node_count, text, sizeof(text));
         (void)fprintf(file, "%s\n", text);
     }
 }
 
-static bool parse_line(struct cluster_plan *plan, const char *text, int node_count)
+static bool parse_line(struct cluster_plan *plan, const char *text)
 {
     char kind[32], a[16], b[16];
     double at = 0, length = 0;
@@ -291,7 +290,8 @@ static bool parse_line(struct cluster_plan *plan, const char *text, int node_cou
     int found = 0;
     while (found < CLUSTER_FAULT_COUNT && strcmp(kinds[found].text, kind) != 0)
         found++;
-    if (found == CLUSTER_FAULT_COUNT || !host_parse(a, node_count, &fault.a) || !host_parse(b, node_count, &fault.b))
+    if (found == CLUSTER_FAULT_COUNT || !host_parse(a, plan->node_count, &fault.a) ||
+        !host_parse(b, plan->node_count, &fault.b))
         return false;
     fault.kind = (enum cluster_fault_kind)found;
     fault.at_us = (int64_t)(at * 1e6 + 0.5);
@@ -301,27 +301,27 @@ static bool parse_line(struct cluster_plan *plan, const char *text, int node_cou
     return true;
 }
 
-bool cluster_plan_read(struct cluster_plan *plan, const char *path, int (*nodes_of)(uint64_t seed), int *out_line)
+bool cluster_plan_read(struct cluster_plan *plan, const char *path,
+                       void (*plan_of)(struct cluster_plan *plan, uint64_t seed, int node_count), int *out_line)
 {
     FILE *file = fopen(path, "r");
     char text[256];
     bool is_fine = file != NULL;
-    int line = 0, node_count = 0;
+    *plan = (struct cluster_plan){.seed = 0};
+    *out_line = 0;
     while (is_fine && fgets(text, sizeof(text), file) != NULL) {
         unsigned long long seed = 0;
-        line++;
+        int node_count = 0;
+        ++*out_line;
         if (text[0] == '#' || text[0] == '\n')
             continue;
-        if (sscanf(text, "seed %llu", &seed) == 1) {
-            plan->seed = seed;
-            node_count = nodes_of(seed);
-        } else {
-            is_fine = node_count > 0 && parse_line(plan, text, node_count);
-        }
+        if (sscanf(text, "seed %llu nodes %d", &seed, &node_count) >= 1 && plan->node_count == 0)
+            plan_of(plan, seed, node_count);
+        else
+            is_fine = plan->node_count > 0 && parse_line(plan, text);
     }
     if (file != NULL)
         (void)fclose(file);
     sort_lines(plan);
-    *out_line = line;
-    return is_fine && node_count > 0;
+    return is_fine && plan->node_count > 0;
 }

@@ -2,7 +2,7 @@
  * how long. A seed makes a plan; a script is a plan as text, and runs as the plan did:
  *
  *     # stele-sim
- *     seed 42
+ *     seed 42 nodes 3
  *     12.345678 kill n2 - for 3.000000 arg 0
  *     20.000000 oneway n1 n3 for 4.500000 arg 0
  *
@@ -91,26 +91,27 @@ struct cluster_line {
 
 struct cluster_plan {
     uint64_t seed;
+    int node_count, client_count;
     struct cluster_line *lines; /* in the order of their times */
     int64_t count, capacity;
 };
 
 struct cluster_plan_frame {
-    int node_count, client_count;
     int64_t from_us, to_us; /* faults begin in between */
 };
 
-/** What happens in the run of a seed. */
-void cluster_plan_make(struct cluster_plan *plan, uint64_t seed, const struct cluster_plan_frame *frame);
+/** What happens in the run of its seed. */
+void cluster_plan_make(struct cluster_plan *plan, const struct cluster_plan_frame *frame);
 void cluster_plan_add(struct cluster_plan *plan, const struct cluster_fault *fault);
 void cluster_plan_free(struct cluster_plan *plan);
 const char *cluster_fault_name(enum cluster_fault_kind kind);
 enum cluster_class cluster_fault_class(enum cluster_fault_kind kind);
 const char *cluster_class_name(enum cluster_class class);
 void cluster_fault_text(const struct cluster_fault *fault, int node_count, char *out_text, size_t bytes);
-void cluster_plan_write(const struct cluster_plan *plan, int node_count, FILE *file);
-/** False, with the number of the line that makes no sense, or 0 when the file cannot be read. Host numbers are those of
- * a run with so many nodes: that is what its seed says, which is read first (`nodes_of`). */
-bool cluster_plan_read(struct cluster_plan *plan, const char *path, int (*nodes_of)(uint64_t seed), int *out_line);
+void cluster_plan_write(const struct cluster_plan *plan, FILE *file);
+/** `plan_of` makes the empty plan of a seed with so many nodes. False, with the number of the line that makes no sense,
+ * or 0 when the file cannot be read. */
+bool cluster_plan_read(struct cluster_plan *plan, const char *path,
+                       void (*plan_of)(struct cluster_plan *plan, uint64_t seed, int node_count), int *out_line);
 
 #endif

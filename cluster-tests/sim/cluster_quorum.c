@@ -83,7 +83,7 @@ void cluster_quorum_check(struct cluster_node *node)
 {
     struct cluster *run = node->run;
     struct stele_metadata_log *mlog = cluster_metadata_of(node);
-    if (mlog == NULL || sim_disk_is_stopped(node->server.disk))
+    if (mlog == NULL)
         return;
     const char *cluster_id = node->server.node->cluster_id;
     if (run->quorum.cluster_id[0] == 0)

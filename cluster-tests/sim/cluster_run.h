@@ -12,16 +12,19 @@
 #ifndef STELE_CLUSTER_TESTS_SIM_CLUSTER_RUN_H
 #define STELE_CLUSTER_TESTS_SIM_CLUSTER_RUN_H
 
-#include "cluster-tests/sim/cluster_log.h"
+#include "cluster-tests/sim/cluster_book.h"
 #include "cluster-tests/sim/cluster_plan.h"
 #include "cluster-tests/sim/sim_client.h"
 #include "cluster-tests/sim/sim_server.h"
 #include "node/node_struct.h"
+#include "node/partition_replica.h"
 
 enum {
     CLUSTER_NODES_MAX = 5,
     CLUSTER_CLIENTS_MAX = 4,
     CLUSTER_EPOCHS_MAX = 4096,
+    CLUSTER_KNOWN_MAX = 32,
+    CLUSTER_PRODUCERS_MAX = 3,     /* of a client at a time; the last is for the end */
     CLUSTER_FAULTS_US = 220000000, /* faults begin before, */
     CLUSTER_LOAD_US = 270000000,   /* and programs work until then */
     CLUSTER_MEND_US = 60000000     /* what is left must have mended so long after the last fault */
@@ -36,6 +39,18 @@ enum {
     P(METADATA_CUT, "cuts of a metadata log")                                                                          \
     P(SNAPSHOT, "metadata snapshots fetched")                                                                          \
     P(RECOVERY, "logs recovered")                                                                                      \
+    P(RECORD, "records acknowledged")                                                                                  \
+    P(RECORD_FAILED, "records failed or of unknown fate")                                                              \
+    P(CALL_FAILED, "calls failed")                                                                                     \
+    P(COMMITTED, "records committed")                                                                                  \
+    P(READ, "records read")                                                                                            \
+    P(LEADER, "leaders of partitions")                                                                                 \
+    P(ISR_CHANGE, "in-sync sets changed")                                                                              \
+    P(ELR, "replicas left eligible")                                                                                   \
+    P(CUT, "cuts of a replica")                                                                                        \
+    P(TAIL_LOST, "records of acks=1 that went")                                                                        \
+    P(ONLY_LOST, "tails lost by the only replica")                                                                     \
+    P(FORCED, "forced elections that lost something")                                                                  \
     P(FORMING_DEATH, "deaths before the cluster had formed")                                                           \
     P(ALONE, "clusters of one node")
 
@@ -48,6 +63,22 @@ enum cluster_point {
 
 struct cluster;
 
+/** A replica as it was when it was looked at last, in this life of its node. */
+struct cluster_replica {
+    const struct stele_partition *of; /* NULL: never */
+    enum stele_replica_role role;
+    int32_t leader_epoch;
+    int64_t end_offset, high_watermark;
+    int64_t checked_to; /* up to there its files hold what is committed */
+    struct cluster_log_place place;
+};
+
+struct cluster_known {
+    const struct stele_partition *of;
+    struct cluster_topic *topic;
+    struct cluster_replica *replica;
+};
+
 struct cluster_node {
     struct cluster *run;
     struct sim_server server;
@@ -55,12 +86,19 @@ struct cluster_node {
     struct sim_event up;
     int64_t down_us; /* how long it stays down after the death under way; -1: for good */
     bool wants_wipe, is_wiped, is_gone;
+    bool has_served;                      /* in this life */
+    bool is_amnesiac;                     /* what its disk had not synced was lost when this life began */
     bool has_disk_trouble, had_full_disk; /* in this life */
     bool is_disk_full;
     bool is_short_of_memory; /* or was, in this life */
     uint32_t no_memory;      /* allocations that fail, per million */
     int crash_how;           /* what a crash inside a call is: enum sim_death */
     struct cluster_log_place metadata_place;
+    struct cluster_replica replicas[CLUSTER_TOPICS_MAX][CLUSTER_PARTITIONS_MAX];
+    struct cluster_known known[CLUSTER_KNOWN_MAX];
+    int known_count;
+    int64_t applied_offset;
+    int32_t partition_epochs[CLUSTER_TOPICS_MAX][CLUSTER_PARTITIONS_MAX]; /* + 1, applied last; 0: none */
     int64_t checked_to; /* how far its metadata log was compared, in this life */
 };
 
@@ -72,13 +110,23 @@ struct cluster_tuned {
     uint8_t unknown[8192]; /* by number */
 };
 
+struct cluster_producer {
+    struct stele_producer *producer;
+    int number, topic, acks;
+    bool is_once;
+};
+
 struct cluster_client {
     struct cluster *run;
     int number;
     struct sim_client sim;
     struct stele_prng prng;
     struct cluster_tuned tuned;
-    bool is_done;
+    struct cluster_producer producers[CLUSTER_PRODUCERS_MAX];
+    struct stele_consumer *consumer;
+    int reads;                                /* the topic of the consumer */
+    int64_t expected[CLUSTER_PARTITIONS_MAX]; /* its next offsets */
+    const char *step;                         /* of its end, for who waits for it; NULL: done */
 };
 
 /* A batch of the metadata log as it was when it was committed first. */
@@ -107,7 +155,9 @@ struct cluster {
     int64_t next_line;
     struct sim_event fault;
     struct cluster_quorum quorum;
+    struct cluster_book book;
     bool is_calm, is_over, is_ending; /* no faults any more; programs stop; nodes stop */
+    bool has_no_topics;               /* a cluster that keeps none yet */
     int done_count;
     int64_t reached[CLUSTER_POINT_COUNT], faults[CLUSTER_CLASS_COUNT];
 };
@@ -124,9 +174,9 @@ struct cluster_result {
 /** Runs `plan`, and frees it; what does not hold ends the process (sim_world_fail). `failed` tells how to see it. */
 void cluster_run(struct cluster_plan *plan, bool is_verbose, void (*failed)(void *arg, const char *text), void *arg,
                  struct cluster_result *out_result);
-/** The plan of a seed; and how many nodes its run has. */
-void cluster_plan_of(struct cluster_plan *plan, uint64_t seed);
-int cluster_nodes_of(uint64_t seed);
+/** An empty plan in the shape of a seed, or with so many nodes (0: as the seed has it); and its faults. */
+void cluster_plan_of(struct cluster_plan *plan, uint64_t seed, int node_count);
+void cluster_plan_fill(struct cluster_plan *plan);
 void cluster_node_start(struct cluster_node *node);
 static inline void cluster_reach(struct cluster *run, enum cluster_point point)
 {
@@ -156,6 +206,23 @@ void cluster_quorum_check(struct cluster_node *node);
 /** All nodes that are left have the same log, one leads, and the settings are what they may be; says why not. */
 bool cluster_quorum_agrees(struct cluster *run, const char **out_why);
 void cluster_quorum_check_settings(struct cluster *run);
+
+/* cluster_replicas.c */
+
+/** After an event of the node. */
+void cluster_replicas_check(struct cluster_node *node);
+/** All that is committed, in every replica. */
+void cluster_replicas_check_all(struct cluster *run);
+/** It begins another life. */
+void cluster_replicas_forget(struct cluster_node *node);
+void cluster_replicas_lose(struct cluster *run, const struct cluster_topic *topic, int32_t number, int64_t from_offset);
+
+/* cluster_states.c */
+
+void cluster_states_check(struct cluster_node *node);
+void cluster_states_forget(struct cluster_node *node);
+/** Every partition has a leader, all living replicas in sync and the same; says why not. */
+bool cluster_states_are_whole(struct cluster *run, const char **out_why);
 
 /* cluster_client.c */
 

@@ -22,7 +22,8 @@ void *cluster_shared(size_t bytes)
 
 static void copy_plan(const struct cluster_plan *plan, struct cluster_plan *out_copy)
 {
-    *out_copy = (struct cluster_plan){.seed = plan->seed};
+    *out_copy =
+        (struct cluster_plan){.seed = plan->seed, .node_count = plan->node_count, .client_count = plan->client_count};
     for (int64_t i = 0; i < plan->count; i++)
         cluster_plan_add(out_copy, &plan->lines[i].fault);
 }
@@ -102,7 +103,9 @@ static bool still_fails(struct shrinker *shrinker, const struct cluster_plan *pl
 /* Leaves out the lines [from, to), when it fails as well without them. */
 static bool leave_out(struct shrinker *shrinker, int64_t from, int64_t to)
 {
-    struct cluster_plan less = {.seed = shrinker->plan->seed};
+    struct cluster_plan less = *shrinker->plan;
+    less.lines = NULL;
+    less.count = less.capacity = 0;
     for (int64_t i = 0; i < shrinker->plan->count; i++) {
         if (i < from || i >= to)
             cluster_plan_add(&less, &shrinker->plan->lines[i].fault);

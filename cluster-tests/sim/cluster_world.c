@@ -21,34 +21,23 @@ const char *cluster_point_text(enum cluster_point point)
 
 /* The shape. */
 
-struct shape {
-    int node_count, client_count;
-};
-
-static struct shape shape_of(uint64_t seed)
+void cluster_plan_of(struct cluster_plan *plan, uint64_t seed, int node_count)
 {
     static const int nodes[] = {1, 2, 4, 5};
     struct stele_prng prng;
     stele_prng_init(&prng, seed, STREAM_SHAPE);
-    struct shape shape = {.node_count = 3, .client_count = (int)stele_prng_range(&prng, 2, CLUSTER_CLIENTS_MAX)};
+    *plan = (struct cluster_plan){
+        .seed = seed, .node_count = 3, .client_count = (int)stele_prng_range(&prng, 2, CLUSTER_CLIENTS_MAX)};
     if (sim_chance(&prng, 1, 5))
-        shape.node_count = nodes[stele_prng_below(&prng, STELE_ARRAY_LEN(nodes))];
-    return shape;
+        plan->node_count = nodes[stele_prng_below(&prng, STELE_ARRAY_LEN(nodes))];
+    if (node_count > 0)
+        plan->node_count = node_count;
 }
 
-int cluster_nodes_of(uint64_t seed)
+void cluster_plan_fill(struct cluster_plan *plan)
 {
-    return shape_of(seed).node_count;
-}
-
-void cluster_plan_of(struct cluster_plan *plan, uint64_t seed)
-{
-    struct shape shape = shape_of(seed);
-    struct cluster_plan_frame frame = {.node_count = shape.node_count,
-                                       .client_count = shape.client_count,
-                                       .from_us = (seed % 2 == 0 ? 1 : 8) * 1000000,
-                                       .to_us = CLUSTER_FAULTS_US};
-    cluster_plan_make(plan, seed, &frame);
+    struct cluster_plan_frame frame = {.from_us = (plan->seed % 2 == 0 ? 1 : 8) * 1000000, .to_us = CLUSTER_FAULTS_US};
+    cluster_plan_make(plan, &frame);
 }
 
 static void draw_net(struct cluster *run, struct stele_prng *setup)
@@ -89,10 +78,13 @@ static void set_int(struct cluster_node *node, const char *name, int64_t value)
 void cluster_node_start(struct cluster_node *node)
 {
     node->checked_to = 0;
+    cluster_replicas_forget(node);
+    cluster_states_forget(node);
     node->has_disk_trouble = false;
     node->had_full_disk = node->is_disk_full;
     node->is_short_of_memory = node->no_memory > 0;
     node->down_us = 1000000;
+    node->has_served = false;
     sim_server_start(&node->server);
     node->server.process.no_memory = node->no_memory;
 }
@@ -130,6 +122,9 @@ static void dead(struct sim_server *server)
     struct cluster_node *node = server->arg;
     struct cluster *run = node->run;
     check_death(node);
+    bool loses = server->death == SIM_DEATH_POWER_ORDERED || server->death == SIM_DEATH_POWER_ADVERSARIAL ||
+                 node->has_disk_trouble || node->wants_wipe;
+    node->is_amnesiac = loses || (node->is_amnesiac && !node->has_served);
     if (node->wants_wipe) {
         node->wants_wipe = false;
         node->is_wiped = run->quorum.committed_to > 0;
@@ -139,6 +134,12 @@ static void dead(struct sim_server *server)
     }
     if (!node->is_gone && !run->is_ending)
         sim_event_after(&run->world, &node->up, stele_max_i64(node->down_us, 1));
+}
+
+static void ready(struct sim_server *server)
+{
+    struct cluster_node *node = server->arg;
+    node->has_served = true;
 }
 
 static void traced(struct sim_server *server, const struct stele_trace_event *event)
@@ -156,6 +157,8 @@ static void traced(struct sim_server *server, const struct stele_trace_event *ev
 static void stepped(struct sim_server *server)
 {
     cluster_quorum_check(server->arg);
+    cluster_states_check(server->arg);
+    cluster_replicas_check(server->arg);
 }
 
 static void init_node(struct cluster *run, int number, struct stele_prng *setup)
@@ -170,6 +173,7 @@ static void init_node(struct cluster *run, int number, struct stele_prng *setup)
     sim_server_init(&node->server, &run->world, name);
     node->server.arg = node;
     node->server.dead = dead;
+    node->server.ready = ready;
     node->server.before_death = before_death;
     node->server.traced = traced;
     node->server.stepped = stepped;
@@ -198,6 +202,32 @@ static void init_nodes(struct cluster *run, struct stele_prng *setup)
     }
 }
 
+/* Topics. */
+
+static void *plain_resize(void *ctx, void *ptr, size_t bytes)
+{
+    (void)ctx;
+    if (bytes == 0) {
+        free(ptr);
+        return NULL;
+    }
+    return realloc(ptr, bytes);
+}
+
+static void init_topics(struct cluster *run, struct stele_prng *setup)
+{
+    stele_mem_init(&run->mem, (struct stele_mem_source){.resize = plain_resize}, 0);
+    run->book.topic_count = (int)stele_prng_range(setup, 1, CLUSTER_TOPICS_MAX);
+    for (int i = 0; i < run->book.topic_count; i++) {
+        struct cluster_topic *topic = &run->book.topics[i];
+        (void)snprintf(topic->name, sizeof(topic->name), "t%d", i);
+        topic->partition_count = (int)stele_prng_range(setup, 1, CLUSTER_PARTITIONS_MAX);
+        topic->flushes_before_ack = sim_chance(setup, 1, 2);
+        int64_t segment_bytes = sim_chance(setup, 1, 2) ? stele_prng_range(setup, 4000, 60000) : 1073741824;
+        (void)snprintf(topic->segment_bytes, sizeof(topic->segment_bytes), "%lld", (long long)segment_bytes);
+    }
+}
+
 /* Time. */
 
 static void step_until(struct cluster *run, int64_t until_us)
@@ -214,7 +244,7 @@ static void await_agreement(struct cluster *run, const char *when)
 {
     const char *why = "";
     int64_t until_us = run->world.now_us + CLUSTER_MEND_US;
-    while (!cluster_quorum_agrees(run, &why)) {
+    while (!cluster_quorum_agrees(run, &why) || !cluster_states_are_whole(run, &why)) {
         step_until(run, run->world.now_us + LOOK_US);
         if (run->world.now_us > until_us)
             sim_world_fail(&run->world, "KL: no agreement %s: %s", when, why);
@@ -227,9 +257,11 @@ static void await_clients(struct cluster *run)
     run->is_over = true;
     while (run->done_count < run->client_count) {
         step_until(run, run->world.now_us + LOOK_US);
-        if (run->world.now_us > until_us)
-            sim_world_fail(&run->world, "L1: %d programs do not come to an end without faults",
-                           run->client_count - run->done_count);
+        for (int i = 0; i < run->client_count && run->world.now_us > until_us; i++) {
+            if (run->clients[i].step != NULL)
+                sim_world_fail(&run->world, "L1: c%d does not come to an end of %s without faults", i + 1,
+                               run->clients[i].step);
+        }
     }
 }
 
@@ -257,7 +289,7 @@ static void free_run(struct cluster *run, struct cluster_result *out_result)
     *out_result = (struct cluster_result){.hash = run->world.hash,
                                           .events = run->world.events,
                                           .simulated_us = run->world.now_us,
-                                          .acknowledged = run->reached[CLUSTER_POINT_METADATA_CHANGE]};
+                                          .acknowledged = run->book.acknowledged};
     memcpy(out_result->reached, run->reached, sizeof(run->reached));
     memcpy(out_result->faults, run->faults, sizeof(run->faults));
     memcpy(out_result->world, run->world.reached, sizeof(run->world.reached));
@@ -271,6 +303,8 @@ static void free_run(struct cluster *run, struct cluster_result *out_result)
     sim_world_deinit(&run->world);
     cluster_plan_free(&run->plan);
     free(run->quorum.batches);
+    cluster_book_free(&run->book);
+    STELE_ASSERT(stele_mem_is_empty(&run->mem));
     free(run);
 }
 
@@ -278,11 +312,11 @@ void cluster_run(struct cluster_plan *plan, bool is_verbose, void (*failed)(void
                  struct cluster_result *out_result)
 {
     struct cluster *run = sim_alloc(sizeof(*run));
-    struct shape shape = shape_of(plan->seed);
     run->plan = *plan;
-    *plan = (struct cluster_plan){.seed = run->plan.seed};
-    run->node_count = shape.node_count;
-    run->client_count = shape.client_count;
+    plan->lines = NULL;
+    plan->count = plan->capacity = 0;
+    run->node_count = run->plan.node_count;
+    run->client_count = run->plan.client_count;
     sim_world_init(&run->world, run->plan.seed);
     run->world.is_verbose = is_verbose;
     run->world.failed = failed;
@@ -291,6 +325,7 @@ void cluster_run(struct cluster_plan *plan, bool is_verbose, void (*failed)(void
     struct stele_prng *setup = sim_stream(&run->world, SIM_STREAM_SETUP);
     draw_net(run, setup);
     init_nodes(run, setup);
+    init_topics(run, setup);
     cluster_clients_start(run);
     cluster_faults_begin(run);
     cluster_reach(run, CLUSTER_POINT_SEED);
@@ -304,6 +339,8 @@ void cluster_run(struct cluster_plan *plan, bool is_verbose, void (*failed)(void
     await_clients(run);
     await_agreement(run, "after the faults");
     cluster_quorum_check_settings(run);
+    cluster_replicas_check_all(run);
+    cluster_book_end(run);
     stop_nodes(run);
     free_run(run, out_result);
 }

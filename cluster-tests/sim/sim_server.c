@@ -135,6 +135,8 @@ static void run_timer(struct sim_event *event)
 static void after_event(struct sim_env *env)
 {
     struct sim_server *server = env->owner;
+    if (server->stepped != NULL && server->node != NULL && server->end.slot == 0)
+        server->stepped(server);
     if (sim_disk_is_stopped(server->disk) && server->end.slot == 0) {
         sim_world_reach(server->world, SIM_POINT_CRASH_IN_CALL);
         sim_server_die(server, SIM_DEATH_KILL); /* the owner may know better: see before_death */
@@ -143,8 +145,6 @@ static void after_event(struct sim_env *env)
         return;
     for (int i = 0; i < server->shard_count; i++)
         arm(server, i);
-    if (server->stepped != NULL)
-        server->stepped(server);
 }
 
 static void after_trace(struct sim_env *env, const struct stele_trace_event *event)

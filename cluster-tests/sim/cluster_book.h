@@ -1,0 +1,111 @@
+/* What is known of every record: what was sent, what was promised, and the committed log of every partition, which is
+ * put together from the replicas' files as their high watermarks move. Only an election that somebody forced takes
+ * anything off it, and only what the metadata log says it lost.
+ *
+ * What must hold, from the table of promises of the design and facts 8.1:
+ *  1. A record is committed once, and with an idempotent producer at one offset, in the order of sending (D7).
+ *  2. Who is told that a record was written with acks=all is told an offset at which it is committed (D6).
+ *  3. Nothing but committed records is read, at their offsets, and no reader skips any (D20, D21, D22).
+ *  4. What was committed stays, on every replica that may lead (D2, D3, D5, D10, D14, D23). */
+#ifndef STELE_CLUSTER_TESTS_SIM_CLUSTER_BOOK_H
+#define STELE_CLUSTER_TESTS_SIM_CLUSTER_BOOK_H
+
+#include "base/uuid.h"
+#include "client/stele.h"
+#include "cluster-tests/sim/cluster_log.h"
+#include "replication/types.h"
+
+enum { CLUSTER_TOPICS_MAX = 4, CLUSTER_PARTITIONS_MAX = 3, CLUSTER_VALUE_BYTES_MIN = 16 };
+
+struct cluster;
+
+enum cluster_fate { CLUSTER_SENT, CLUSTER_ACKNOWLEDGED, CLUSTER_UNKNOWN };
+
+struct cluster_record {
+    int producer, topic, acks;
+    int32_t partition; /* -1: not known */
+    int32_t bytes, places;
+    enum cluster_fate fate;
+    bool is_once, is_lost; /* of an idempotent producer; in a range that a forced election lost */
+    int64_t offset;        /* where it is committed; -1 */
+};
+
+struct cluster_batch {
+    int64_t base_offset, end_offset;
+    uint32_t crc;
+    int32_t epoch, committed_in; /* the leader's that wrote it; and of the one whose high watermark went over it */
+};
+
+/** Who led in a leader epoch: node + 1, 0: nobody was seen to. */
+struct cluster_epoch {
+    int leader;
+};
+
+struct cluster_partition {
+    struct cluster_batch *batches; /* committed */
+    int64_t count, capacity;
+    int64_t *tags; /* by offset */
+    int64_t tag_capacity;
+    int64_t end_offset; /* of what is committed */
+    struct cluster_epoch *epochs;
+    int64_t epoch_capacity;
+    int32_t epoch_max;
+    bool was_forced;      /* lost something to a forced election, */
+    int32_t forced_epoch; /* in this epoch */
+    bool has_state;
+    struct stele_partition_state state; /* of the highest partition epoch that any node has applied */
+};
+
+struct cluster_topic {
+    char name[16];
+    struct stele_uuid id;
+    bool is_made, is_seen; /* somebody was told so; its id is known */
+    bool flushes_before_ack;
+    char segment_bytes[16];
+    int partition_count;
+    struct cluster_partition partitions[CLUSTER_PARTITIONS_MAX];
+};
+
+/** One by one producer: tags by which order is checked. */
+struct cluster_order {
+    int64_t last[CLUSTER_TOPICS_MAX][CLUSTER_PARTITIONS_MAX];
+};
+
+struct cluster_book {
+    struct cluster_topic topics[CLUSTER_TOPICS_MAX];
+    int topic_count;
+    struct cluster_record *records;
+    int64_t record_count, record_capacity;
+    struct cluster_order *orders; /* by producer */
+    int64_t producer_count, order_capacity;
+    int64_t acknowledged, lost;
+};
+
+/** The bytes of a record. */
+void cluster_value(int64_t tag, uint8_t *out_bytes, size_t bytes);
+int cluster_book_producer(struct cluster *run);
+/** Its tag. */
+int64_t cluster_book_send(struct cluster *run, const struct cluster_record *record);
+void cluster_book_delivered(struct cluster *run, const struct stele_delivery *delivery);
+void cluster_book_read(struct cluster *run, int topic, const struct stele_record_view *record);
+/** NULL: it is none of the run's. */
+struct cluster_topic *cluster_book_topic(struct cluster *run, const char *name, const struct stele_uuid *id);
+/** A batch that is committed next, in the leader epoch `epoch`. */
+struct cluster_commit {
+    struct cluster_topic *topic;
+    int partition;
+    int32_t epoch;
+    struct stele_batch_header header;
+    const uint8_t *bytes;
+    size_t count;
+};
+void cluster_book_commit(struct cluster *run, const struct cluster_commit *commit);
+/** The committed batch that holds the offset; NULL: none does. */
+const struct cluster_batch *cluster_book_batch(const struct cluster_partition *partition, int64_t offset);
+/** A forced election lost what was committed from there on. */
+void cluster_book_lose(struct cluster *run, struct cluster_topic *topic, int partition, int64_t from_offset);
+/** When all is over. */
+void cluster_book_end(struct cluster *run);
+void cluster_book_free(struct cluster_book *book);
+
+#endif

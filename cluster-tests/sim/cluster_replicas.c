@@ -1,0 +1,287 @@
+/* What must hold of the replicas of a partition, looked at after every event of a node: facts 8.1. What is looked at is
+ * what moved: ends, high watermarks, roles. Batches are read from the files of the simulated disks. */
+#include "base/check.h"
+#include "cluster-tests/sim/cluster_run.h"
+#include "cluster-tests/sim/sim_image.h"
+#include "node/partition.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { AGAIN_OFFSETS = 500 };
+
+/* What is looked at. */
+struct look {
+    struct cluster *run;
+    struct cluster_node *node;
+    struct cluster_replica *replica;
+    const struct stele_partition *of;
+    struct cluster_topic *topic;
+    struct cluster_partition *partition;
+    char name[40];
+};
+
+static struct cluster_replica *replica_of(struct cluster_node *node, const struct cluster_topic *topic, int32_t number)
+{
+    return &node->replicas[topic - node->run->book.topics][number];
+}
+
+static struct cluster_epoch *epoch_at(struct cluster_partition *partition, int32_t epoch)
+{
+    int64_t before = partition->epoch_capacity;
+    partition->epochs =
+        sim_grow(partition->epochs, &partition->epoch_capacity, (int64_t)epoch + 1, sizeof(*partition->epochs));
+    if (partition->epoch_capacity > before)
+        memset(partition->epochs + before, 0,
+               (size_t)(partition->epoch_capacity - before) * sizeof(*partition->epochs));
+    partition->epoch_max = epoch > partition->epoch_max ? epoch : partition->epoch_max;
+    return &partition->epochs[epoch];
+}
+
+/* Compares the files with what is committed, up to an offset that is. */
+static void verify(struct look *look, int64_t to, const char *rule)
+{
+    struct cluster_replica *replica = look->replica;
+    struct sim_world *world = &look->run->world;
+    replica->checked_to = stele_max_i64(replica->checked_to, stele_log_start_offset(look->of->log));
+    while (replica->checked_to < to) {
+        struct stele_batch_header header = {.base_offset = -1};
+        const struct cluster_batch *known = cluster_book_batch(look->partition, replica->checked_to);
+        bool is_there = cluster_log_find(look->node->server.disk, stele_log_dir(look->of->log), &replica->place,
+                                         replica->checked_to, &header);
+        STELE_ASSERT(known != NULL);
+        if (!is_there || header.base_offset != known->base_offset ||
+            stele_batch_last_offset(&header) + 1 != known->end_offset || header.crc != known->crc ||
+            header.partition_leader_epoch != known->epoch)
+            sim_world_fail(world,
+                           "%s: %s holds at %lld a batch of epoch %d up to %lld, and committed is one of epoch %d "
+                           "from %lld up to %lld",
+                           rule, look->name, (long long)replica->checked_to,
+                           is_there ? (int)header.partition_leader_epoch : -1,
+                           is_there ? (long long)stele_batch_last_offset(&header) : -1LL, (int)known->epoch,
+                           (long long)known->base_offset, (long long)known->end_offset - 1);
+        replica->checked_to = known->end_offset;
+    }
+}
+
+/* The high watermark of this replica went beyond what was known to be committed. */
+static void commit(struct look *look, int64_t to)
+{
+    struct cluster_replica *replica = look->replica;
+    struct sim_disk *disk = look->node->server.disk;
+    const char *dir = stele_log_dir(look->of->log);
+    while (look->partition->end_offset < to) {
+        struct cluster_commit next = {
+            .topic = look->topic, .partition = look->of->key.number, .epoch = look->of->replica.leader_epoch};
+        uint8_t *bytes = NULL;
+        if (cluster_log_find(disk, dir, &replica->place, look->partition->end_offset, &next.header))
+            bytes = cluster_log_batch(disk, dir, &replica->place, &next.header, &next.count);
+        if (bytes == NULL)
+            sim_world_fail(&look->run->world, "%s has a high watermark of %lld, and its files have nothing at %lld",
+                           look->name, (long long)to, (long long)look->partition->end_offset);
+        next.bytes = bytes;
+        cluster_book_commit(look->run, &next);
+        free(bytes);
+        replica->checked_to = look->partition->end_offset;
+    }
+}
+
+/* D11: what counts as committed is in every log that may lead by what the leader knows. A node that lost its memory
+ * since it said what it has is found out later, unless what it said was on its disk. */
+static void check_members(struct look *look, const struct stele_node_set *members, int64_t high_watermark)
+{
+    for (int32_t i = 0; i < members->count; i++) {
+        struct cluster_node *node = &look->run->nodes[members->ids[i] - 1];
+        struct cluster_replica *replica = replica_of(node, look->topic, look->of->key.number);
+        bool may_lack = node->is_amnesiac && (!look->topic->flushes_before_ack || node->is_wiped);
+        if (!cluster_node_lives(node) || replica->of == NULL || replica->of->state != STELE_PARTITION_OPEN || may_lack)
+            continue;
+        int64_t end_offset = stele_log_end_offset(replica->of->log);
+        if (end_offset < high_watermark)
+            sim_world_fail(&look->run->world, "D11: %s has a high watermark of %lld, and n%d, in sync, ends at %lld",
+                           look->name, (long long)high_watermark, node->number + 1, (long long)end_offset);
+        int64_t synced = stele_log_recovery_point(replica->of->log);
+        if (look->topic->flushes_before_ack && synced < high_watermark)
+            sim_world_fail(&look->run->world, "D11: %s has a high watermark of %lld, and n%d has synced up to %lld",
+                           look->name, (long long)high_watermark, node->number + 1, (long long)synced);
+    }
+}
+
+static void check_leader(struct look *look, int64_t high_watermark)
+{
+    const struct stele_leader *leader = &look->of->replica.leader;
+    struct cluster_replica *replica = look->replica;
+    struct cluster_epoch *epoch = epoch_at(look->partition, leader->leader_epoch);
+    struct sim_world *world = &look->run->world;
+    if (epoch->leader != 0 && epoch->leader != look->node->number + 1)
+        sim_world_fail(world, "D1: n%d and %s lead epoch %d", epoch->leader, look->name, (int)leader->leader_epoch);
+    if (epoch->leader == 0) {
+        cluster_reach(look->run, CLUSTER_POINT_LEADER);
+        sim_world_log(world, "%s leads in epoch %d", look->name, (int)leader->leader_epoch);
+    }
+    epoch->leader = look->node->number + 1;
+    if (replica->role != STELE_REPLICA_LEADER || replica->leader_epoch != leader->leader_epoch) {
+        int64_t to = look->partition->end_offset;
+        while (to > 0 && cluster_book_batch(look->partition, to - 1)->committed_in >= leader->leader_epoch)
+            to = cluster_book_batch(look->partition, to - 1)->base_offset;
+        verify(look, to, "D5 (a leader has all)");
+        return;
+    }
+    if (high_watermark < replica->high_watermark)
+        sim_world_fail(world, "D9: the high watermark of %s goes back from %lld to %lld", look->name,
+                       (long long)replica->high_watermark, (long long)high_watermark);
+    if (high_watermark == replica->high_watermark)
+        return;
+    if (leader->isr.count < stele_leader_min_isr(leader))
+        sim_world_fail(world, "D12: the high watermark of %s moves with %d in sync", look->name,
+                       (int)leader->isr.count);
+    check_members(look, &leader->isr, high_watermark);
+    if (leader->isr_state != STELE_ISR_COMMITTED)
+        check_members(look, &leader->change.isr, high_watermark);
+}
+
+static void check_replica(struct look *look)
+{
+    struct stele_log *log = look->of->log;
+    struct cluster_replica *replica = look->replica;
+    struct cluster_partition *partition = look->partition;
+    int64_t end_offset = stele_log_end_offset(log), high_watermark = stele_log_high_watermark(log);
+    enum stele_replica_role role = look->of->replica.role;
+    if (stele_log_start_offset(log) > high_watermark || high_watermark > end_offset)
+        sim_world_fail(&look->run->world, "D8: %s begins at %lld, has a high watermark of %lld and ends at %lld",
+                       look->name, (long long)stele_log_start_offset(log), (long long)high_watermark,
+                       (long long)end_offset);
+    if (end_offset < replica->checked_to) {
+        if (!partition->was_forced)
+            sim_world_fail(&look->run->world, "D23: %s is cut to %lld, and had what is committed up to %lld",
+                           look->name, (long long)end_offset, (long long)replica->checked_to);
+        replica->checked_to = end_offset;
+    }
+    if (end_offset < replica->end_offset)
+        cluster_reach(look->run, CLUSTER_POINT_CUT);
+    if (high_watermark > partition->end_offset) {
+        verify(look, partition->end_offset, "D2 (logs match)");
+        commit(look, high_watermark);
+    } else {
+        verify(look, high_watermark, "D2 (logs match)");
+    }
+    if (role == STELE_REPLICA_LEADER)
+        check_leader(look, high_watermark);
+    replica->role = role;
+    replica->leader_epoch = look->of->replica.leader.leader_epoch;
+    replica->high_watermark = high_watermark;
+    replica->end_offset = end_offset;
+}
+
+/* The only replica there is leads whatever it lost with its power, or its disk. */
+static void take_loss(struct look *look)
+{
+    struct cluster_partition *partition = look->partition;
+    int64_t end_offset = stele_log_end_offset(look->of->log);
+    bool is_alone = look->run->node_count == 1 || (partition->has_state && partition->state.replicas.count == 1);
+    if (!is_alone || !look->node->is_amnesiac || end_offset >= partition->end_offset)
+        return;
+    cluster_reach(look->run, CLUSTER_POINT_ONLY_LOST);
+    cluster_book_lose(look->run, look->topic, look->of->key.number, end_offset);
+}
+
+/* True when something moved. */
+static bool has_moved(const struct cluster_replica *replica, const struct stele_partition *of)
+{
+    return replica->of != of || replica->end_offset != stele_log_end_offset(of->log) ||
+           replica->high_watermark != stele_log_high_watermark(of->log) || replica->role != of->replica.role ||
+           replica->leader_epoch != of->replica.leader.leader_epoch;
+}
+
+static struct cluster_known *know(struct cluster_node *node, const struct stele_partition *of)
+{
+    for (int i = 0; i < node->known_count; i++) {
+        if (node->known[i].of == of)
+            return &node->known[i];
+    }
+    struct cluster_topic *topic = cluster_book_topic(node->run, of->topic, &of->key.topic_id);
+    if (topic == NULL || node->known_count == CLUSTER_KNOWN_MAX)
+        return NULL;
+    if (of->key.number >= CLUSTER_PARTITIONS_MAX)
+        sim_world_fail(&node->run->world, "%s has a partition %d", topic->name, (int)of->key.number);
+    struct cluster_known *known = &node->known[node->known_count++];
+    *known = (struct cluster_known){.of = of, .topic = topic, .replica = replica_of(node, topic, of->key.number)};
+    return known;
+}
+
+/* What was compared in an earlier life is compared again at the end of the run, but for the last of it. */
+static void start_at_batch(struct cluster_known *known, int32_t number)
+{
+    struct cluster_partition *partition = &known->topic->partitions[number];
+    int64_t at = stele_min_i64(known->replica->checked_to, partition->end_offset);
+    const struct cluster_batch *batch = cluster_book_batch(partition, at);
+    known->replica->checked_to = batch == NULL ? partition->end_offset : batch->base_offset;
+    known->replica->checked_to = stele_min_i64(known->replica->checked_to, stele_log_high_watermark(known->of->log));
+}
+
+static struct look look_at(struct cluster_node *node, const struct cluster_known *known)
+{
+    struct look look = {.run = node->run,
+                        .node = node,
+                        .replica = known->replica,
+                        .of = known->of,
+                        .topic = known->topic,
+                        .partition = &known->topic->partitions[known->of->key.number]};
+    (void)snprintf(look.name, sizeof(look.name), "%s of n%d", known->of->name, node->number + 1);
+    return look;
+}
+
+void cluster_replicas_check(struct cluster_node *node)
+{
+    struct stele_list *all = &node->server.node->partitions;
+    if (!cluster_node_lives(node))
+        return;
+    for (struct stele_list *at = all->next; at != all; at = at->next) {
+        const struct stele_partition *of = STELE_CONTAINER_OF(at, struct stele_partition, all);
+        bool is_there = of->state == STELE_PARTITION_OPEN || of->state == STELE_PARTITION_OFFLINE;
+        if (!is_there || of->log == NULL || of->replica.cut != STELE_CUT_NONE)
+            continue;
+        struct cluster_known *known = know(node, of);
+        if (known == NULL || !has_moved(known->replica, of))
+            continue;
+        bool is_first = known->replica->of != of;
+        if (is_first) {
+            int64_t checked_to = stele_max_i64(known->replica->checked_to - AGAIN_OFFSETS, 0);
+            *known->replica = (struct cluster_replica){.of = of, .leader_epoch = -1, .checked_to = checked_to};
+            start_at_batch(known, of->key.number);
+        }
+        struct look look = look_at(node, known);
+        if (is_first)
+            take_loss(&look);
+        check_replica(&look);
+    }
+}
+
+void cluster_replicas_check_all(struct cluster *run)
+{
+    for (int i = 0; i < run->node_count; i++) {
+        struct cluster_node *node = &run->nodes[i];
+        for (int k = 0; k < node->known_count && cluster_node_lives(node); k++) {
+            struct look look = look_at(node, &node->known[k]);
+            look.replica->checked_to = 0;
+            verify(&look, stele_log_high_watermark(look.of->log), "D2 (logs match, at the end)");
+        }
+    }
+}
+
+void cluster_replicas_forget(struct cluster_node *node)
+{
+    for (int i = 0; i < CLUSTER_TOPICS_MAX; i++) {
+        for (int k = 0; k < CLUSTER_PARTITIONS_MAX; k++)
+            node->replicas[i][k].of = NULL;
+    }
+    node->known_count = 0;
+}
+
+void cluster_replicas_lose(struct cluster *run, const struct cluster_topic *topic, int32_t number, int64_t from_offset)
+{
+    for (int i = 0; i < run->node_count; i++) {
+        struct cluster_replica *replica = replica_of(&run->nodes[i], topic, number);
+        replica->checked_to = stele_min_i64(replica->checked_to, from_offset);
+    }
+}

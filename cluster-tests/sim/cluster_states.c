@@ -1,0 +1,159 @@
+/* What must hold of what the metadata log says of partitions, whenever a node has applied more of it: D13, D28, D29,
+ * and that all nodes say the same (K11). Ranges that a forced election lost are taken off the book here. */
+#include "base/check.h"
+#include "cluster-tests/sim/cluster_run.h"
+#include "cluster-tests/sim/sim_image.h"
+
+#include <string.h>
+
+static void fail(struct cluster_node *node, const struct cluster_topic *topic, int number, const char *what)
+{
+    sim_world_fail(&node->run->world, "%s: as n%d has it of %s-%d", what, node->number + 1, topic->name, number);
+}
+
+/* D13. */
+static void check_sets(struct cluster_node *node, const struct cluster_topic *topic, int number,
+                       const struct stele_partition_state *state)
+{
+    const struct stele_node_set *replicas = &state->replicas;
+    if (!stele_node_set_is_subset(&state->isr, replicas) || !stele_node_set_is_subset(&state->elr, replicas) ||
+        !stele_node_set_is_subset(&state->adding, replicas) || !stele_node_set_is_subset(&state->removing, replicas))
+        fail(node, topic, number, "D13: a set has others than replicas");
+    for (int32_t i = 0; i < state->isr.count; i++) {
+        if (stele_node_set_has(&state->elr, state->isr.ids[i]))
+            fail(node, topic, number, "D13: a node is in sync and eligible");
+    }
+    if (state->leader_id != STELE_NO_NODE && !stele_node_set_has(&state->isr, state->leader_id))
+        fail(node, topic, number, "D13: the leader is not in sync");
+}
+
+static bool is_same(const struct stele_partition_state *a, const struct stele_partition_state *b)
+{
+    return a->leader_id == b->leader_id && a->leader_epoch == b->leader_epoch &&
+           stele_node_set_equal(&a->isr, &b->isr) && stele_node_set_equal(&a->elr, &b->elr) &&
+           stele_node_set_equal(&a->replicas, &b->replicas);
+}
+
+/* D28, D29: from one partition epoch to the next that anybody saw. */
+static void check_step(struct cluster_node *node, const struct cluster_topic *topic, int number,
+                       const struct stele_partition_state *before, const struct stele_partition_state *state)
+{
+    if (state->leader_epoch < before->leader_epoch)
+        fail(node, topic, number, "D28: the leader epoch goes back");
+    if (state->leader_id != before->leader_id && state->leader_epoch == before->leader_epoch)
+        fail(node, topic, number, "D29: another leader in the same epoch");
+    if (!stele_node_set_equal(&state->isr, &before->isr))
+        cluster_reach(node->run, CLUSTER_POINT_ISR_CHANGE);
+    if (state->elr.count > 0 && before->elr.count == 0)
+        cluster_reach(node->run, CLUSTER_POINT_ELR);
+}
+
+static void check_partition(struct cluster_node *node, struct cluster_topic *topic, int number,
+                            const struct stele_partition_state *state)
+{
+    struct cluster_partition *partition = &topic->partitions[number];
+    int32_t *seen = &node->partition_epochs[topic - node->run->book.topics][number];
+    if (state->partition_epoch == *seen - 1)
+        return;
+    if (state->partition_epoch < *seen - 1)
+        fail(node, topic, number, "D28: the partition epoch goes back");
+    *seen = state->partition_epoch + 1;
+    check_sets(node, topic, number, state);
+    if (partition->has_state && state->partition_epoch == partition->state.partition_epoch &&
+        !is_same(state, &partition->state))
+        fail(node, topic, number, "K11: another state in the same partition epoch");
+    if (partition->has_state && state->partition_epoch <= partition->state.partition_epoch)
+        return;
+    if (partition->has_state)
+        check_step(node, topic, number, &partition->state, state);
+    partition->state = *state;
+    partition->has_state = true;
+}
+
+static void take_lost(struct cluster_node *node, const struct stele_image_lost *lost)
+{
+    struct cluster *run = node->run;
+    for (int i = 0; i < run->book.topic_count; i++) {
+        struct cluster_topic *topic = &run->book.topics[i];
+        if (!topic->is_seen || !stele_uuid_equal(&topic->id, &lost->topic_id))
+            continue;
+        struct cluster_partition *partition = &topic->partitions[lost->partition];
+        if (lost->leader_epoch <= partition->forced_epoch)
+            return;
+        partition->forced_epoch = lost->leader_epoch;
+        sim_world_log(&run->world, "%s-%d: a forced election lost what is from %lld up to %lld", topic->name,
+                      (int)lost->partition, (long long)lost->first_offset, (long long)lost->end_offset);
+        cluster_reach(run, CLUSTER_POINT_FORCED);
+        cluster_book_lose(run, topic, lost->partition, lost->first_offset);
+        cluster_replicas_lose(run, topic, lost->partition, partition->end_offset);
+    }
+}
+
+void cluster_states_check(struct cluster_node *node)
+{
+    struct stele_metadata_log *mlog = cluster_metadata_of(node);
+    if (mlog == NULL || mlog->applied_offset == node->applied_offset)
+        return;
+    node->applied_offset = mlog->applied_offset;
+    for (size_t i = 0; i < mlog->image.lost_count; i++)
+        take_lost(node, &mlog->image.lost[i]);
+    for (int i = 0; i < node->run->book.topic_count; i++) {
+        const struct stele_image_topic *it = stele_image_topic_named(&mlog->image, node->run->book.topics[i].name);
+        if (it == NULL)
+            continue;
+        struct cluster_topic *topic = cluster_book_topic(node->run, it->name, &it->topic_id);
+        for (int32_t k = 0; k < it->partition_count && k < CLUSTER_PARTITIONS_MAX; k++) {
+            if (it->partitions[k].is_known)
+                check_partition(node, topic, k, &it->partitions[k].state);
+        }
+    }
+}
+
+void cluster_states_forget(struct cluster_node *node)
+{
+    node->applied_offset = -1;
+    memset(node->partition_epochs, 0, sizeof(node->partition_epochs));
+}
+
+/* At the end. */
+
+static bool is_whole(struct cluster *run, struct cluster_topic *topic, int number, const char **out_why)
+{
+    const struct cluster_partition *partition = &topic->partitions[number];
+    const struct stele_partition_state *state = &partition->state;
+    int32_t living = 0;
+    *out_why = "a partition is not known";
+    if (!partition->has_state)
+        return false;
+    *out_why = "a partition has no leader";
+    if (state->leader_id < 1)
+        return false;
+    for (int32_t i = 0; i < state->replicas.count; i++) {
+        struct cluster_node *node = &run->nodes[state->replicas.ids[i] - 1];
+        const struct cluster_replica *replica = &node->replicas[topic - run->book.topics][number];
+        if (node->is_gone)
+            continue;
+        living++;
+        *out_why = "a living replica is not in sync";
+        if (!stele_node_set_has(&state->isr, node->number + 1))
+            return false;
+        *out_why = "a replica has not all that is committed, or more";
+        if (replica->of == NULL || replica->high_watermark != partition->end_offset ||
+            replica->end_offset != partition->end_offset)
+            return false;
+    }
+    *out_why = "a node that is gone is in sync";
+    return state->isr.count == living;
+}
+
+bool cluster_states_are_whole(struct cluster *run, const char **out_why)
+{
+    for (int i = 0; i < run->book.topic_count; i++) {
+        struct cluster_topic *topic = &run->book.topics[i];
+        for (int k = 0; k < topic->partition_count; k++) {
+            if (topic->is_made && !is_whole(run, topic, k, out_why))
+                return false;
+        }
+    }
+    return true;
+}
