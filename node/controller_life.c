@@ -249,6 +249,7 @@ void stele_controller_metadata_changed(struct stele_controller *control)
     trace_leader(control);
     stele_active_look(&control->active);
     stele_active_scan_look(&control->scan);
+    stele_isr_wishes_look(&control->wishes);
     if (control->state == STELE_CONTROLLER_SERVING)
         stele_controller_take_new_settings(control);
     stele_forward_look(&control->forward); /* last: who is answered finds everything taken over */

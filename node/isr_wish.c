@@ -50,6 +50,25 @@ enum stele_err stele_isr_wish_send(struct stele_partition *partition, const stru
     return STELE_OK;
 }
 
+static void failed_arrived(struct stele_task *task)
+{
+    struct stele_partition *partition = STELE_CONTAINER_OF(task, struct stele_partition, failed_task);
+    const struct stele_cluster_hooks *hooks = &partition->shard->node->hooks;
+    if (hooks->partition_failed != NULL)
+        hooks->partition_failed(hooks->arg, partition);
+}
+
+/* It is there when it arrives: a removed one is freed by a task that goes the same way later. */
+void stele_partition_failed_send(struct stele_partition *partition)
+{
+    struct stele_shard *shard = partition->shard;
+    if (partition->is_failed_told)
+        return;
+    partition->is_failed_told = true;
+    partition->failed_task.run = failed_arrived;
+    stele_shard_send(shard, &shard->node->shards[STELE_SHARD_CONTROL], &partition->failed_task);
+}
+
 void stele_isr_wishes_free(struct stele_shard *shard)
 {
     while (!stele_list_is_empty(&shard->wishes)) {

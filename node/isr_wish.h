@@ -23,6 +23,8 @@ void stele_isr_wish_answer(struct stele_isr_wish *wish, const struct stele_isr_a
 /** From the partition's shard. Errors: NO_MEMORY. */
 STELE_MUST_CHECK enum stele_err stele_isr_wish_send(struct stele_partition *partition,
                                                     const struct stele_isr_change *change);
+/** From the partition's shard, once: it is offline for the rest of this life of the node. */
+void stele_partition_failed_send(struct stele_partition *partition);
 /** At the end of the node. */
 void stele_isr_wishes_free(struct stele_shard *shard);
 

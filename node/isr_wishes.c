@@ -3,8 +3,9 @@
 #include "base/check.h"
 #include "node/isr_wish.h"
 #include "node/node_struct.h"
+#include "node/partition.h"
 
-enum { RETRY_MS = 50, PARTITIONS_MAX = 10000, ARENA_BYTES_MAX = 64 << 20 };
+enum { RETRY_MS = 50, TELL_FAILED_MS = 500, PARTITIONS_MAX = 10000, ARENA_BYTES_MAX = 64 << 20 };
 
 static struct stele_isr_wish *wish_at(struct stele_list *held)
 {
@@ -35,7 +36,8 @@ static void post(struct stele_isr_wishes *wishes)
 static void try_later(struct stele_isr_wishes *wishes)
 {
     struct stele_shard *shard = shard_of(wishes);
-    stele_shard_arm(shard, &wishes->timer, stele_env_mono_ms(shard->env) + RETRY_MS);
+    wishes->retry_ms = stele_env_mono_ms(shard->env) + RETRY_MS;
+    stele_shard_arm(shard, &wishes->timer, wishes->retry_ms);
 }
 
 /* Those that were sent are the first again. */
@@ -47,6 +49,44 @@ static void take_back(struct stele_isr_wishes *wishes)
         stele_list_push(wishes->waiting.next, last); /* in front of the first */
     }
     wishes->sent_count = 0;
+}
+
+/* Replicas that failed. */
+
+static bool is_to_be_told(const struct stele_isr_wishes *wishes, const struct stele_partition *partition)
+{
+    const struct stele_image *image = &wishes->control->mlog.image;
+    const struct stele_image_partition *known =
+        stele_image_partition_of(stele_image_topic_of(image, &partition->key.topic_id), partition->key.number);
+    int32_t self = wishes->control->node->node_id;
+    return known != NULL && stele_node_set_has(&known->state.replicas, self) &&
+           !stele_node_set_has(&known->state.offline, self);
+}
+
+static size_t count_failed(const struct stele_isr_wishes *wishes)
+{
+    size_t count = 0;
+    for (struct stele_list *at = wishes->failed.next; at != &wishes->failed; at = at->next)
+        count += is_to_be_told(wishes, STELE_CONTAINER_OF(at, struct stele_partition, failed_link));
+    return count;
+}
+
+/* Errors: NO_MEMORY. */
+static enum stele_err fill_failed(struct stele_isr_wishes *wishes)
+{
+    struct stele_alter_partition_request *request = &wishes->request.body.alter_partition;
+    size_t count = count_failed(wishes);
+    struct stele_offline_replica *failed = stele_arena_array(&wishes->arena, count, sizeof(*failed));
+    if (failed == NULL && count > 0)
+        return STELE_NO_MEMORY;
+    for (struct stele_list *at = wishes->failed.next; at != &wishes->failed; at = at->next) {
+        const struct stele_partition *partition = STELE_CONTAINER_OF(at, struct stele_partition, failed_link);
+        if (is_to_be_told(wishes, partition) && request->offline_count < PARTITIONS_MAX)
+            failed[request->offline_count++] =
+                (struct stele_offline_replica){.topic_id = partition->key.topic_id, .partition = partition->key.number};
+    }
+    request->offline = failed;
+    return STELE_OK;
 }
 
 /* Answers. */
@@ -89,6 +129,7 @@ static void take_answer(struct stele_isr_wishes *wishes, const struct stele_alte
         for (size_t at = 0; !stele_list_is_empty(&wishes->sent); at++)
             tell(wish_at(wishes->sent.next), &response->results[at]);
         wishes->sent_count = 0;
+        wishes->tell_failed_ms = stele_env_mono_ms(shard_of(wishes)->env) + TELL_FAILED_MS;
         post(wishes);
     } else {
         take_back(wishes);
@@ -140,7 +181,7 @@ static enum stele_err fill(struct stele_isr_wishes *wishes, int64_t node_epoch)
          held = held->next)
         count++;
     struct stele_altered_partition *partitions = stele_arena_array(&wishes->arena, count, sizeof(*partitions));
-    enum stele_err err = partitions != NULL ? STELE_OK : STELE_NO_MEMORY;
+    enum stele_err err = partitions != NULL || count == 0 ? STELE_OK : STELE_NO_MEMORY;
     while (err == STELE_OK && wishes->sent_count < count) {
         struct stele_list *held = wishes->waiting.next;
         err = fill_one(wishes, wish_at(held), &partitions[wishes->sent_count]);
@@ -156,7 +197,7 @@ static enum stele_err fill(struct stele_isr_wishes *wishes, int64_t node_epoch)
                                                         .partition_count = count,
                                                         .request_number = wishes->last_number + 1,
                                                         .quorum_epoch = wishes->control->mlog.quorum.election.epoch}};
-    return err;
+    return err == STELE_OK ? fill_failed(wishes) : err;
 }
 
 static enum stele_err ask(struct stele_isr_wishes *wishes, int64_t node_epoch)
@@ -182,12 +223,27 @@ static enum stele_err ask(struct stele_isr_wishes *wishes, int64_t node_epoch)
     return STELE_OK;
 }
 
+/* When there is something to say; INT64_MAX: there is nothing. */
+static int64_t due_ms(const struct stele_isr_wishes *wishes)
+{
+    if (!stele_list_is_empty(&wishes->waiting))
+        return wishes->retry_ms;
+    bool has_failed = !stele_list_is_empty(&wishes->failed) && count_failed(wishes) > 0;
+    return has_failed ? stele_max_i64(wishes->retry_ms, wishes->tell_failed_ms) : INT64_MAX;
+}
+
 static void go_on(struct stele_isr_wishes *wishes)
 {
     struct stele_controller *control = wishes->control;
-    if (control == NULL || wishes->is_asking || stele_list_is_empty(&wishes->waiting))
+    if (control == NULL || wishes->is_asking)
         return;
+    int64_t at_ms = due_ms(wishes);
     stele_timer_cancel(control->shard->wheel, &wishes->timer);
+    if (at_ms > stele_env_mono_ms(control->shard->env)) {
+        if (at_ms != INT64_MAX)
+            stele_shard_arm(control->shard, &wishes->timer, at_ms);
+        return;
+    }
     int32_t leader_id = control->mlog.is_running ? control->mlog.quorum.election.leader_id : STELE_NO_NODE;
     int64_t node_epoch = own_epoch(control);
     bool is_self = leader_id == control->node->node_id;
@@ -217,6 +273,20 @@ static void wish_came(void *arg, struct stele_isr_wish *wish)
         post(wishes);
 }
 
+static void partition_failed(void *arg, struct stele_partition *partition)
+{
+    struct stele_isr_wishes *wishes = &((struct stele_controller *)arg)->wishes;
+    stele_list_push(&wishes->failed, &partition->failed_link);
+    wishes->tell_failed_ms = INT64_MIN;
+    post(wishes);
+}
+
+void stele_isr_wishes_look(struct stele_isr_wishes *wishes)
+{
+    if (wishes->control != NULL && !stele_list_is_empty(&wishes->failed))
+        post(wishes);
+}
+
 /* Life. */
 
 void stele_isr_wishes_begin(struct stele_isr_wishes *wishes, struct stele_controller *control)
@@ -226,8 +296,11 @@ void stele_isr_wishes_begin(struct stele_isr_wishes *wishes, struct stele_contro
     *wishes = (struct stele_isr_wishes){.control = control, .task = {.run = go_on_now}};
     stele_list_init(&wishes->waiting);
     stele_list_init(&wishes->sent);
+    stele_list_init(&wishes->failed);
+    wishes->tell_failed_ms = wishes->retry_ms = INT64_MIN;
     stele_timer_init(&wishes->timer, go_on_later);
     hooks->isr_wish = wish_came;
+    hooks->partition_failed = partition_failed;
     hooks->arg = control;
 }
 
@@ -236,6 +309,9 @@ static void take_part_no_longer(struct stele_isr_wishes *wishes)
     struct stele_controller *control = wishes->control;
     stele_timer_cancel(control->shard->wheel, &wishes->timer);
     control->node->hooks.isr_wish = NULL;
+    control->node->hooks.partition_failed = NULL;
+    while (!stele_list_is_empty(&wishes->failed))
+        stele_list_remove(wishes->failed.next);
     if (wishes->is_asking && wishes->peer != NULL)
         stele_link_cancel(&wishes->peer->control, &wishes->call);
     else if (wishes->is_asking)

@@ -41,6 +41,8 @@ struct stele_isr_wish;
 struct stele_cluster_hooks {
     /** In the order in which one shard sent them. At the end of the node nobody is to be answered any more. */
     void (*isr_wish)(void *arg, struct stele_isr_wish *wish);
+    /** Its disk or log failed: it stays offline in this life of the node. Told once of each; it may be freed later. */
+    void (*partition_failed)(void *arg, struct stele_partition *partition);
     /** A connection to that node closed, or could not be made: a hint that it is gone. */
     void (*connection_closed)(void *arg, int32_t node_id);
     void *arg;

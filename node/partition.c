@@ -1,6 +1,7 @@
 #include "node/partition.h"
 
 #include "base/check.h"
+#include "node/isr_wish.h"
 #include "node/node_struct.h"
 
 #include <stdio.h>
@@ -237,6 +238,7 @@ void stele_partition_fail(struct stele_partition *partition)
     stele_replica__end(partition);
     stele_partition__refuse_acks(partition, STELE_KAFKA_STORAGE_ERROR);
     stele_partition__wake_reads(partition);
+    stele_partition_failed_send(partition);
 }
 
 /* Produce. */

@@ -218,6 +218,10 @@ struct stele_partition {
     void (*open_done)(struct stele_partition *partition, void *arg); /* on the control shard; err in told_err */
     void *open_arg;
 
+    struct stele_task failed_task; /* tells the control plane that it is offline, once */
+    bool is_failed_told;
+    struct stele_list failed_link; /* the control plane's */
+
     struct stele_task remove_task;
     void (*removed)(struct stele_partition *partition, void *arg);
     void *remove_arg;

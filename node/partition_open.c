@@ -1,5 +1,6 @@
 /* A partition from its making to its end: open in a job, close on the loop. */
 #include "base/check.h"
+#include "node/isr_wish.h"
 #include "node/node_struct.h"
 #include "node/partition.h"
 
@@ -135,6 +136,7 @@ static void open_failed(struct stele_partition *partition)
     partition->shard->node->dirs[partition->dir].has_failed_log = true;
     stele_trace(partition->shard->env, STELE_TRACE_LOG_FAILED, partition->name,
                 error->text[0] != 0 ? error->text : stele_err_text(error->err), 0, 0, 0);
+    stele_partition_failed_send(partition);
 }
 
 static void use_config(struct stele_partition *partition, const struct stele_log_config *config)
@@ -270,6 +272,7 @@ enum stele_err stele_partition_open(struct stele_node *node, const struct stele_
     stele_replica__init(partition, &setup->state);
     stele_list_init(&partition->opening_link);
     stele_list_init(&partition->name_link);
+    stele_list_init(&partition->failed_link);
     stele_partition__init_timers(partition);
     stele_list_push(&node->partitions, &partition->all);
     partition->open_done = open_done_fn;
@@ -333,6 +336,7 @@ void stele_partition_free(struct stele_partition *partition)
     stele_log_free(partition->opened);
     stele_log_free(partition->log);
     stele_list_remove(&partition->all);
+    stele_list_remove(&partition->failed_link);
     stele_mem_free(mem, partition->unlink_bases);
     stele_mem_free(mem, partition->revokes);
     stele_mem_free(mem, partition->topic);
