@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "node/controller.h"
 #include "node/node_struct.h"
+#include "replication/guard.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -166,6 +167,52 @@ static void written(struct stele_metadata_change *change, enum stele_err err)
     tell(turn, err);
 }
 
+/* Mutation M24, for tests that must notice it: the turn is done before its batch is committed, which goes on alone. */
+
+struct early {
+    struct stele_list link;
+    struct stele_metadata_change change;
+    struct stele_metadata_record *records;
+    struct stele_arena arena;
+    struct stele_active *active;
+};
+
+static void early_free(struct early *early)
+{
+    struct stele_mem *mem = early->active->control->shard->env->mem;
+    stele_list_remove(&early->link);
+    stele_list_remove(&early->change.link);
+    stele_arena_deinit(&early->arena);
+    stele_mem_free(mem, early->records);
+    stele_mem_free(mem, early);
+}
+
+static void early_written(struct stele_metadata_change *change, enum stele_err err)
+{
+    struct early *early = STELE_CONTAINER_OF(change, struct early, change);
+    (void)err;
+    stele_active_look(early->active);
+    early_free(early);
+}
+
+static void write_early(struct stele_active_turn *turn)
+{
+    struct stele_env *env = turn->active->control->shard->env;
+    struct early *early = stele_mem_alloc(env->mem, STELE_MEM_METADATA, sizeof(*early));
+    turn->task.run = nothing_written;
+    env->ops->post(env, &turn->task);
+    if (early == NULL)
+        return;
+    *early = (struct early){.records = turn->records, .arena = turn->arena, .active = turn->active};
+    early->change =
+        (struct stele_metadata_change){.records = turn->records, .count = turn->count, .done = early_written};
+    turn->records = NULL;
+    turn->count = turn->capacity = 0;
+    stele_arena_init(&turn->arena, env->mem, STELE_MEM_METADATA, ARENA_BYTES_MAX);
+    stele_list_push(&turn->active->early, &early->link);
+    stele_metadata_log_change(log_of(turn->active), &early->change);
+}
+
 void stele_active_write(struct stele_active_turn *turn)
 {
     struct stele_env *env = turn->active->control->shard->env;
@@ -173,6 +220,10 @@ void stele_active_write(struct stele_active_turn *turn)
     if (turn->count == 0) {
         turn->task.run = nothing_written;
         env->ops->post(env, &turn->task);
+        return;
+    }
+    if (!STELE_GUARD(24)) {
+        write_early(turn);
         return;
     }
     turn->change = (struct stele_metadata_change){.records = turn->records, .count = turn->count, .done = written};
@@ -401,6 +452,7 @@ void stele_active_init(struct stele_active *active, struct stele_controller *con
     const struct stele_settings *settings = control->node->settings;
     *active = (struct stele_active){.control = control, .task = {.run = go_on}};
     stele_list_init(&active->turns);
+    stele_list_init(&active->early);
     stele_timer_init(&active->timer, look_again);
     stele_registry_init(
         &active->registry, control->shard->env->mem,
@@ -412,4 +464,6 @@ void stele_active_deinit(struct stele_active *active)
 {
     stele_timer_cancel(active->control->shard->wheel, &active->timer);
     stele_registry_deinit(&active->registry);
+    while (!stele_list_is_empty(&active->early))
+        early_free(STELE_CONTAINER_OF(active->early.next, struct early, link));
 }

@@ -49,6 +49,7 @@ struct stele_active {
     struct stele_active_turn *turn; /* under way */
     struct stele_task task;
     bool is_posted;
+    struct stele_list early; /* changes that go on after their turn's end: only where mutation M24 is tested */
 };
 
 /** A node as it will be when the turn is committed: what the partitions' changes of the same batch are worked out with.

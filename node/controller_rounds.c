@@ -4,6 +4,7 @@
 #include "node/node_struct.h"
 #include "node/partition.h"
 #include "node/topic_ops.h"
+#include "replication/guard.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -78,6 +79,8 @@ static void gather_points(struct gather *gather)
         struct stele_log_points *points = &gather->points[gather->count];
         if (partition->path[0] == 0)
             continue; /* on a directory that is offline and gets no checkpoint */
+        if (partition->log == NULL && !STELE_GUARD(22))
+            continue;
         set_points(points, partition->topic, partition->key.number, partition->dir);
         gather->count++;
         if (partition->log != NULL) {
