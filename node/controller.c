@@ -38,6 +38,36 @@ static void disk_went_back(struct stele_controller *control)
     node->options.fatal(node->options.arg, STELE_EXIT_DIR, &error);
 }
 
+/* What the voters' record says, then the list of peers, then what the node registered with. */
+bool stele_controller_peer_address(struct stele_controller *control, int32_t node_id,
+                                   char out_address[STELE_ADDRESS_BYTES])
+{
+    const struct stele_image *image = &control->mlog.image;
+    const struct stele_peer_list *list = &control->formation.file.peers;
+    const struct stele_listeners *own = &control->node->listeners;
+    for (size_t i = 0; i < image->voter_count; i++) {
+        if (image->voters[i].key.node_id == node_id && image->voters[i].host[0] != 0) {
+            stele_address_join(image->voters[i].host, image->voters[i].port, out_address);
+            return true;
+        }
+    }
+    if (node_id >= 1 && node_id <= list->count) {
+        memcpy(out_address, list->addresses[node_id - 1], STELE_ADDRESS_BYTES);
+        return true;
+    }
+    const struct stele_image_member *member = stele_image_member_of(image, node_id);
+    const char *name = own->count > 0 ? own->items[0].name : "";
+    for (int i = 0; i < own->count; i++)
+        name = own->items[i].is_peer ? own->items[i].name : name;
+    for (size_t i = 0; member != NULL && i < member->listener_count; i++) {
+        if (strcmp(member->listeners[i].name, name) != 0)
+            continue;
+        stele_address_join(member->listeners[i].host, member->listeners[i].port, out_address);
+        return true;
+    }
+    return false;
+}
+
 static void log_failed(struct stele_metadata_log *mlog, enum stele_err err)
 {
     struct stele_controller *control = STELE_CONTAINER_OF(mlog, struct stele_controller, mlog);
@@ -71,10 +101,14 @@ static void log_send(struct stele_metadata_log *mlog, const struct stele_quorum_
     stele_peers_send(&STELE_CONTAINER_OF(mlog, struct stele_controller, mlog)->peers, request);
 }
 
-static const char *log_address_of(struct stele_metadata_log *mlog, int32_t node_id)
+static bool log_address_of(struct stele_metadata_log *mlog, int32_t node_id, char out_address[STELE_ADDRESS_BYTES])
 {
-    const struct stele_peer_list *list = &STELE_CONTAINER_OF(mlog, struct stele_controller, mlog)->formation.file.peers;
-    return node_id >= 1 && node_id <= list->count ? list->addresses[node_id - 1] : NULL;
+    return stele_controller_peer_address(STELE_CONTAINER_OF(mlog, struct stele_controller, mlog), node_id, out_address);
+}
+
+static void log_voters_changed(struct stele_metadata_log *mlog, enum stele_err err)
+{
+    stele_voters_call_ended(STELE_CONTAINER_OF(mlog, struct stele_controller, mlog), err);
 }
 
 static void formed(struct stele_formation *formation)
@@ -110,6 +144,7 @@ void stele_controller_init(struct stele_controller *control, struct stele_node *
     control->mlog.stirred = log_stirred;
     control->mlog.send = log_send;
     control->mlog.address_of = log_address_of;
+    control->mlog.voters_changed = log_voters_changed;
     control->mlog.snapshot_bytes_max =
         stele_settings_int(node->settings, "metadata.log.max.record.bytes.between.snapshots");
 }
@@ -135,6 +170,7 @@ void stele_controller_deinit(struct stele_controller *control)
     stele_forward_end(&control->forward);
     stele_peers_end(&control->peers);
     stele_active_scan_end(&control->scan);
+    stele_active_drop(&control->producer_ids.turn);
     stele_active_deinit(&control->active);
     stele_log_free(control->opened);
     stele_metadata_tail_deinit(&control->begin.tail);

@@ -20,6 +20,7 @@
 struct stele_node;
 struct stele_partition;
 struct stele_round;
+struct stele_voters_call;
 
 enum stele_controller_state {
     STELE_CONTROLLER_NEW,
@@ -48,8 +49,9 @@ struct stele_producer_ids {
     int64_t next, end;
     struct stele_list asking; /* for the next block */
     bool is_taking;
-    struct stele_metadata_record record;
-    struct stele_metadata_change change;
+    struct stele_active_turn turn;
+    int64_t taken_end; /* of the block that is being taken */
+    int32_t epoch;     /* in which this one led when it took the block */
 };
 
 struct stele_controller {
@@ -65,10 +67,11 @@ struct stele_controller {
     struct stele_active_scan scan;
     struct stele_isr_wishes wishes;
     struct stele_forward forward;
-    struct stele_list parked;             /* fetches of the metadata log that wait (handle_quorum.c) */
-    int64_t setting_records;              /* of the image, when settings were taken last */
-    struct stele_quorum_input stop_input; /* that this node stops, under way */
-    struct stele_timer stop_timer;        /* gives up waiting for what others answer to it */
+    struct stele_voters_call *voters_call; /* whose change of the voters is under way; NULL: none */
+    struct stele_list parked;              /* fetches of the metadata log that wait (handle_quorum.c) */
+    int64_t setting_records;               /* of the image, when settings were taken last */
+    struct stele_quorum_input stop_input;  /* that this node stops, under way */
+    struct stele_timer stop_timer;         /* gives up waiting for what others answer to it */
 
     /* starting, and the directory jobs of it */
     struct stele_job job;
@@ -158,6 +161,11 @@ void stele_controller_await_checkpoint(struct stele_controller *control, struct 
 void stele_controller_look_for_failed(struct stele_controller *control, enum stele_err err, const char *what);
 /** The metadata log has more in its image, or another leader. */
 void stele_controller_metadata_changed(struct stele_controller *control);
+/** Where a node's peer listener is, also of one that --peers does not name. False: not known. */
+bool stele_controller_peer_address(struct stele_controller *control, int32_t node_id,
+                                   char out_address[STELE_ADDRESS_BYTES]);
+/** The change of voters under way ended (node/handle_voters.c). */
+void stele_voters_call_ended(struct stele_controller *control, enum stele_err err);
 /** Looks at the fetches that wait. */
 void stele_quorum_calls_wake(struct stele_controller *control);
 /** The cluster is formed, or this node came to it: takes part in the quorum. */

@@ -247,6 +247,7 @@ static void trace_leader(struct stele_controller *control)
 void stele_controller_metadata_changed(struct stele_controller *control)
 {
     trace_leader(control);
+    stele_peers_look(&control->peers);
     stele_active_look(&control->active);
     stele_active_scan_look(&control->scan);
     stele_isr_wishes_look(&control->wishes);

@@ -2,12 +2,9 @@
 #include "node/server_call.h"
 
 #define EACH(NOT_SERVED)                                                                                               \
-    NOT_SERVED(ALTER_VOTERS, alter_voters)                                                                             \
-    NOT_SERVED(DESCRIBE_CLUSTER, describe_cluster)                                                                     \
     NOT_SERVED(NODE_HEARTBEAT, node_heartbeat)                                                                         \
     NOT_SERVED(REGISTER_NODE, register_node)                                                                           \
-    NOT_SERVED(UNREGISTER_NODE, unregister_node)                                                                       \
-    NOT_SERVED(UPDATE_LEVEL, update_level)
+    NOT_SERVED(UNREGISTER_NODE, unregister_node)
 
 #define NOT_SERVED(name, stem)                                                                                         \
     void stele_handle_##stem(struct stele_server_call *call)                                                           \

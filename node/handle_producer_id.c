@@ -28,25 +28,56 @@ static void answer(struct asking *asking, enum stele_err err, const char *messag
 
 static void give(struct stele_producer_ids *ids);
 
-static void block_taken(struct stele_metadata_change *change, enum stele_err err)
+static struct stele_controller *control_of(struct stele_producer_ids *ids)
 {
-    struct stele_producer_ids *ids = STELE_CONTAINER_OF(change, struct stele_producer_ids, change);
-    ids->is_taking = false;
-    if (err == STELE_OK) {
-        ids->end = ids->record.u.producer_ids.next_producer_id;
-        ids->next = ids->end - BLOCK_IDS;
-    }
-    while (err != STELE_OK && !stele_list_is_empty(&ids->asking)) {
+    return STELE_CONTAINER_OF(ids, struct stele_controller, producer_ids);
+}
+
+static void refuse_all(struct stele_producer_ids *ids, enum stele_err err)
+{
+    while (!stele_list_is_empty(&ids->asking)) {
         struct asking *asking = STELE_CONTAINER_OF(ids->asking.next, struct asking, link);
         stele_list_remove(&asking->link);
         answer(asking, err, stele_metadata_log_why(err), -1);
     }
+}
+
+static void block_taken(struct stele_active_turn *turn, enum stele_err err)
+{
+    struct stele_producer_ids *ids = STELE_CONTAINER_OF(turn, struct stele_producer_ids, turn);
+    ids->is_taking = false;
+    if (err != STELE_OK) {
+        refuse_all(ids, err);
+        return;
+    }
+    ids->epoch = control_of(ids)->active.epoch;
+    ids->end = ids->taken_end;
+    ids->next = ids->end - BLOCK_IDS;
     give(ids);
+}
+
+/* From the image with everything that was committed before: what another controller took lies below. */
+static void take_block(struct stele_active_turn *turn)
+{
+    struct stele_producer_ids *ids = STELE_CONTAINER_OF(turn, struct stele_producer_ids, turn);
+    ids->taken_end = control_of(ids)->mlog.image.next_producer_id + BLOCK_IDS;
+    enum stele_err err =
+        stele_active_add(turn, &(struct stele_metadata_record){.kind = STELE_METADATA_PRODUCER_IDS,
+                                                               .u.producer_ids = {.next_producer_id = ids->taken_end}});
+    if (err == STELE_OK) {
+        stele_active_write(turn);
+        return;
+    }
+    stele_active_end(turn);
+    ids->is_taking = false;
+    refuse_all(ids, err);
 }
 
 static void give(struct stele_producer_ids *ids)
 {
-    struct stele_controller *control = STELE_CONTAINER_OF(ids, struct stele_controller, producer_ids);
+    struct stele_controller *control = control_of(ids);
+    if (!control->active.is_active || control->active.epoch != ids->epoch)
+        ids->next = ids->end; /* another leads, or did: what was left of the block is left for good */
     while (ids->next < ids->end && !stele_list_is_empty(&ids->asking)) {
         struct asking *asking = STELE_CONTAINER_OF(ids->asking.next, struct asking, link);
         stele_list_remove(&asking->link);
@@ -55,11 +86,8 @@ static void give(struct stele_producer_ids *ids)
     if (stele_list_is_empty(&ids->asking) || ids->is_taking)
         return;
     ids->is_taking = true;
-    ids->record = (struct stele_metadata_record){
-        .kind = STELE_METADATA_PRODUCER_IDS,
-        .u.producer_ids = {.next_producer_id = control->mlog.image.next_producer_id + BLOCK_IDS}};
-    ids->change = (struct stele_metadata_change){.records = &ids->record, .count = 1, .done = block_taken};
-    stele_metadata_log_change(&control->mlog, &ids->change);
+    ids->turn = (struct stele_active_turn){.begin = take_block, .done = block_taken};
+    stele_active_take(&control->active, &ids->turn);
 }
 
 static void arrived(struct stele_task *task)

@@ -17,6 +17,9 @@ struct quorum_call {
     struct stele_timer timer;
     bool is_parked, was_parked, has_no_memory;
     int64_t deadline_ms;
+    /* Somebody waits behind it: a message there, and back before the call ends. The session's shard's. */
+    struct stele_task hurry;
+    bool was_hurried, is_hurrying, is_home;
     struct stele_piece piece;
     struct stele_fetch_result result;
 };
@@ -34,13 +37,20 @@ static void release(struct stele_server_call *call)
     stele_buf_unref(asked->piece.buf);
 }
 
-static void call_home(struct stele_task *task)
+static void end_call(struct quorum_call *asked)
 {
-    struct quorum_call *asked = STELE_CONTAINER_OF(task, struct quorum_call, task);
+    asked->is_home = true;
+    if (asked->is_hurrying)
+        return;
     if (asked->has_no_memory)
         stele_server_call_fail(asked->call, "memory ran out");
     else
         stele_server_call_done(asked->call);
+}
+
+static void call_home(struct stele_task *task)
+{
+    end_call(STELE_CONTAINER_OF(task, struct quorum_call, task));
 }
 
 static void go_home(struct quorum_call *asked)
@@ -338,6 +348,34 @@ static void fired(struct stele_timer *timer)
     unpark(STELE_CONTAINER_OF(timer, struct quorum_call, timer));
 }
 
+static void hurry_home(struct stele_task *task)
+{
+    struct quorum_call *asked = STELE_CONTAINER_OF(task, struct quorum_call, hurry);
+    asked->is_hurrying = false;
+    if (asked->is_home)
+        end_call(asked);
+}
+
+static void hurry_arrived(struct stele_task *task)
+{
+    struct quorum_call *asked = STELE_CONTAINER_OF(task, struct quorum_call, hurry);
+    asked->deadline_ms = 0; /* one that does not wait yet will not */
+    if (asked->is_parked)
+        unpark(asked);
+    task->run = hurry_home;
+    stele_shard_send(asked->control->shard, asked->call->shard, task);
+}
+
+static void hurry_fetch(struct stele_server_call *call)
+{
+    struct quorum_call *asked = call->state;
+    if (asked->was_hurried)
+        return;
+    asked->was_hurried = asked->is_hurrying = true;
+    asked->hurry.run = hurry_arrived;
+    stele_shard_send(call->shard, asked->control->shard, &asked->hurry);
+}
+
 void stele_quorum_calls_wake(struct stele_controller *control)
 {
     struct stele_list woken;
@@ -406,9 +444,10 @@ void stele_handle_metadata_fetch(struct stele_server_call *call)
     if (asked == NULL)
         return;
     if (request->partition_count == 1 && request->partitions[0].partition == 0 &&
-        take_fetch(request, &asked->input.event.u.request.request))
+        take_fetch(request, &asked->input.event.u.request.request)) {
+        call->hurry = hurry_fetch;
         go_there(asked, arrived);
-    else
+    } else
         stele_server_call_fail(call, "a fetch of the metadata log beside others");
 }
 
@@ -431,9 +470,9 @@ static struct stele_described_voter describe(struct quorum_call *asked, const st
                                         .log_end_offset = is_self ? mlog->quorum.synced_offset : -1,
                                         .last_fetch_ms = is_self ? 0 : -1,
                                         .last_caught_up_ms = is_self ? 0 : -1};
-    char host[STELE_HOST_BYTES];
-    const char *address = mlog->address_of != NULL ? mlog->address_of(mlog, key->node_id) : NULL;
-    if (address != NULL && stele_address_split(address, host, &out.port) == STELE_OK) {
+    char host[STELE_HOST_BYTES], address[STELE_ADDRESS_BYTES];
+    if (stele_controller_peer_address(asked->control, key->node_id, address) &&
+        stele_address_split(address, host, &out.port) == STELE_OK) {
         const char *kept = stele_arena_string(&asked->call->arena, host, strlen(host));
         asked->has_no_memory = asked->has_no_memory || kept == NULL;
         out.host = kept != NULL ? kept : "";

@@ -127,8 +127,10 @@ struct stele_metadata_log {
     /* The log's end, the high watermark, the role or who leads is another: fetches that wait are to be looked at. NULL:
      * nobody fetches. */
     void (*stirred)(struct stele_metadata_log *mlog);
-    /* Where the voters of a new set serve; the text is the owner's. NULL: not known. */
-    const char *(*address_of)(struct stele_metadata_log *mlog, int32_t node_id);
+    /* The change of voters under way ended (an event of kind CHANGE that was not refused); NULL: none is ever made. */
+    void (*voters_changed)(struct stele_metadata_log *mlog, enum stele_err err);
+    /* Where a voter serves. False: not known. */
+    bool (*address_of)(struct stele_metadata_log *mlog, int32_t node_id, char out_address[STELE_ADDRESS_BYTES]);
     /* The log or the quorum's state failed and can no longer be written. */
     void (*failed)(struct stele_metadata_log *mlog, enum stele_err err);
 };

@@ -39,24 +39,39 @@ static void persist(struct stele_metadata_log *mlog)
     mlog->shard->env->ops->job(mlog->shard->env, &mlog->persist_job);
 }
 
+struct voters_record {
+    struct stele_voter named[STELE_VOTERS_MAX];
+    char hosts[STELE_VOTERS_MAX][STELE_HOST_BYTES];
+    struct stele_metadata_record record;
+};
+
+static void name_voters(struct stele_metadata_log *mlog, const struct stele_voters *voters, struct voters_record *out)
+{
+    for (int32_t i = 0; i < voters->count; i++) {
+        const struct stele_replica_key *key = &voters->keys[i];
+        char address[STELE_ADDRESS_BYTES];
+        out->named[i] =
+            (struct stele_voter){.node_id = key->node_id, .directory_id = key->directory_id, .host = out->hosts[i]};
+        if (mlog->address_of == NULL || !mlog->address_of(mlog, key->node_id, address) ||
+            stele_address_split(address, out->hosts[i], &out->named[i].port) != STELE_OK)
+            out->hosts[i][0] = 0;
+    }
+    out->record = (struct stele_metadata_record){
+        .kind = STELE_METADATA_VOTERS, .u.voters = {.voters = out->named, .voter_count = (size_t)voters->count}};
+}
+
 /* What a new leader writes first: who leads, and what the log must say before that. */
 static enum stele_err lead(struct stele_metadata_log *mlog)
 {
     const struct stele_voters *voters = stele_quorum_voters(&mlog->quorum);
     struct stele_quorum_replica all[STELE_VOTERS_MAX], granting[STELE_VOTERS_MAX];
-    struct stele_voter named[STELE_VOTERS_MAX];
-    char hosts[STELE_VOTERS_MAX][STELE_HOST_BYTES];
+    struct voters_record named;
     struct stele_metadata_record records[4];
     size_t granting_count = 0;
     int count = 0;
     for (int32_t i = 0; i < voters->count; i++) {
         all[i] = (struct stele_quorum_replica){.node_id = voters->keys[i].node_id,
                                                .directory_id = voters->keys[i].directory_id};
-        named[i] = (struct stele_voter){
-            .node_id = voters->keys[i].node_id, .directory_id = voters->keys[i].directory_id, .host = hosts[i]};
-        const char *address = mlog->address_of != NULL ? mlog->address_of(mlog, voters->keys[i].node_id) : NULL;
-        if (address == NULL || stele_address_split(address, hosts[i], &named[i].port) != STELE_OK)
-            hosts[i][0] = 0;
         if ((mlog->quorum.granted_mask & UINT32_C(1) << i) != 0)
             granting[granting_count++] = all[i];
     }
@@ -73,9 +88,10 @@ static enum stele_err lead(struct stele_metadata_log *mlog)
                                                                           .voter_count = (size_t)voters->count,
                                                                           .granting = granting,
                                                                           .granting_count = granting_count}};
-    if (mlog->update.has_voters)
-        records[count++] = (struct stele_metadata_record){
-            .kind = STELE_METADATA_VOTERS, .u.voters = {.voters = named, .voter_count = (size_t)voters->count}};
+    if (mlog->update.has_voters) {
+        name_voters(mlog, voters, &named);
+        records[count++] = named.record;
+    }
     return stele_metadata_log__append(mlog, records, count);
 }
 
@@ -85,12 +101,28 @@ static void tell(struct stele_metadata_log *mlog, const struct stele_quorum_even
     mlog->own[mlog->own_count++] = *event;
 }
 
+/* Of a change of the voters. What cannot be written leaves the machine in the middle of it: then another is to lead. */
+static enum stele_err append_voters(struct stele_metadata_log *mlog)
+{
+    struct voters_record named;
+    name_voters(mlog, &mlog->update.voters, &named);
+    enum stele_err err = stele_metadata_log__append(mlog, &named.record, 1);
+    if (err == STELE_NO_SPACE || err == STELE_NO_MEMORY) {
+        tell(mlog, &(struct stele_quorum_event){.kind = STELE_QUORUM_RESIGN});
+        return STELE_OK;
+    }
+    return err;
+}
+
 static enum stele_err change_log(struct stele_metadata_log *mlog)
 {
     enum stele_err err = STELE_OK;
     switch (mlog->update.log) {
     case STELE_QUORUM_LOG_NONE:
-        return STELE_OK;
+        if (!mlog->update.has_voters)
+            return STELE_OK;
+        err = append_voters(mlog);
+        break;
     case STELE_QUORUM_LOG_APPEND:
         err = stele_metadata_log__append_fetched(mlog, mlog->current);
         if (err == STELE_CORRUPT_MESSAGE || err == STELE_NO_MEMORY || err == STELE_NO_SPACE) {
@@ -156,6 +188,8 @@ static void carry_log(struct stele_metadata_log *mlog)
     for (int32_t i = 0; i < update->send_count && mlog->send != NULL; i++)
         mlog->send(mlog, &update->sends[i]);
     bool has_role_changed = update->has_role_changed, has_moved = update->has_high_watermark_moved;
+    bool has_change_done = update->has_change_done;
+    enum stele_err change_err = update->change_err;
     if (update->deadline_ms == INT64_MAX)
         stele_timer_cancel(mlog->shard->wheel, &mlog->quorum_timer);
     else
@@ -164,6 +198,8 @@ static void carry_log(struct stele_metadata_log *mlog)
     finish_input(mlog);
     if (has_moved)
         stele_metadata_log__commit(mlog);
+    if (has_change_done && mlog->voters_changed != NULL)
+        mlog->voters_changed(mlog, change_err);
     if (has_role_changed && mlog->changed != NULL)
         mlog->changed(mlog);
 }

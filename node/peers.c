@@ -397,6 +397,19 @@ static void tick(struct stele_timer *timer)
 
 /* Life. */
 
+static void add_peer(struct stele_peers *peers, int32_t node_id, const char *address)
+{
+    struct stele_peer *peer = &peers->items[peers->count++];
+    peer->peers = peers;
+    peer->node_id = node_id;
+    (void)snprintf(peer->address, sizeof(peer->address), "%s", address);
+    stele_list_init(&peer->closed.link);
+    stele_link_init(&peer->control, &peers->group);
+    stele_link_init(&peer->fetch, &peers->group);
+    peer->control.next_address = peer->fetch.next_address = next_address;
+    peer->control.changed = peer->fetch.changed = link_changed;
+}
+
 void stele_peers_init(struct stele_peers *peers, struct stele_shard *shard, struct stele_metadata_log *mlog,
                       const struct stele_peer_list *list)
 {
@@ -416,18 +429,35 @@ void stele_peers_init(struct stele_peers *peers, struct stele_shard *shard, stru
     peers->group.backoff_max_ms = BACKOFF_MAX_MS;
     peers->group.in_flight_max = IN_FLIGHT_MAX;
     for (int i = 0; i < list->count; i++) {
-        if (i + 1 == shard->node->node_id)
-            continue;
-        struct stele_peer *peer = &peers->items[peers->count++];
-        peer->peers = peers;
-        peer->node_id = i + 1;
-        memcpy(peer->address, list->addresses[i], sizeof(peer->address));
-        stele_list_init(&peer->closed.link);
-        stele_link_init(&peer->control, &peers->group);
-        stele_link_init(&peer->fetch, &peers->group);
-        peer->control.next_address = peer->fetch.next_address = next_address;
-        peer->control.changed = peer->fetch.changed = link_changed;
+        if (i + 1 != shard->node->node_id)
+            add_peer(peers, i + 1, list->addresses[i]);
     }
+}
+
+/* A connection to where the node was before ends by itself when it is not there any more. */
+static void look_at(struct stele_peers *peers, int32_t node_id)
+{
+    char address[STELE_ADDRESS_BYTES];
+    struct stele_peer *peer = stele_peers_find(peers, node_id);
+    if (node_id == peers->shard->node->node_id ||
+        !stele_controller_peer_address(&peers->shard->node->control, node_id, address))
+        return;
+    if (peer != NULL)
+        memcpy(peer->address, address, sizeof(peer->address));
+    else if (peers->count < STELE_VOTERS_MAX)
+        add_peer(peers, node_id, address);
+}
+
+void stele_peers_look(struct stele_peers *peers)
+{
+    if (peers->shard == NULL || peers->is_ended || !peers->mlog->is_running)
+        return;
+    const struct stele_voters *voters = stele_quorum_voters(&peers->mlog->quorum);
+    const struct stele_image *image = &peers->mlog->image;
+    for (int32_t i = 0; i < voters->count; i++)
+        look_at(peers, voters->keys[i].node_id);
+    for (const struct stele_image_member *member = image->members; member != NULL; member = member->next)
+        look_at(peers, member->node_id);
 }
 
 void stele_peers_set_identity(struct stele_peers *peers, const char *cluster_id, const struct stele_uuid *directory_id)

@@ -42,6 +42,9 @@ struct stele_peers {
 /** Makes a link to every node of the list but this one; none is connected before there is something to say. */
 void stele_peers_init(struct stele_peers *peers, struct stele_shard *shard, struct stele_metadata_log *mlog,
                       const struct stele_peer_list *list);
+/** Makes links to the voters and the registered nodes that the list does not name, and takes up where the voters'
+ * record says that nodes are. As many as STELE_VOTERS_MAX nodes are known at most. */
+void stele_peers_look(struct stele_peers *peers);
 /** The cluster is known: every connection from now on names it. */
 void stele_peers_set_identity(struct stele_peers *peers, const char *cluster_id, const struct stele_uuid *directory_id);
 /** Sends a request of the machine; its answer, or CLOSED, is fed to it. Never calls back. */

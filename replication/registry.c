@@ -21,6 +21,7 @@ struct stele_registry_entry {
     int64_t metadata_offset; /* of its last heartbeat to this controller; -1: none came yet */
     int64_t shutdown_offset;
     int64_t request_number; /* of the last request that was admitted */
+    int64_t contact_ms;     /* -1: this controller has not heard of it */
 };
 
 void stele_registry_init(struct stele_registry *registry, struct stele_mem *mem,
@@ -75,6 +76,7 @@ static void soft_reset(struct stele_registry_entry *entry)
     entry->session_end_ms = INT64_MAX;
     entry->metadata_offset = entry->shutdown_offset = -1;
     entry->request_number = 0;
+    entry->contact_ms = -1;
 }
 
 static enum stele_err room_make(struct stele_registry *registry, int32_t count)
@@ -184,7 +186,11 @@ void stele_registry_deactivate(struct stele_registry *registry)
 void stele_registry_touch(struct stele_registry *registry, int32_t node_id, int64_t node_epoch, int64_t now_ms)
 {
     struct stele_registry_entry *entry = entry_of_life(registry, node_id, node_epoch);
-    if (entry != NULL && registry->is_active && !entry->node.is_fenced) {
+    if (entry == NULL || !registry->is_active) {
+        return;
+    }
+    entry->contact_ms = now_ms;
+    if (!entry->node.is_fenced) {
         entry->session_end_ms = now_ms + registry->settings.session_ms;
     }
 }
@@ -344,6 +350,12 @@ enum stele_err stele_registry_admit(struct stele_registry *registry, int32_t nod
     }
     entry->request_number = request_number;
     return STELE_OK;
+}
+
+int64_t stele_registry_contact_ms(const struct stele_registry *registry, int32_t node_id)
+{
+    const struct stele_registry_entry *entry = entry_of(registry, node_id);
+    return entry != NULL ? entry->contact_ms : -1;
 }
 
 const struct stele_node_registration *stele_registry_find(const struct stele_registry *registry, int32_t node_id)

@@ -199,6 +199,8 @@ STELE_MUST_CHECK enum stele_err stele_registry_admit(struct stele_registry *regi
 
 /** NULL: not registered. Borrowed until the next apply. */
 const struct stele_node_registration *stele_registry_find(const struct stele_registry *registry, int32_t node_id);
+/** When it was touched last; -1: not since this controller is active, or since it registered. */
+int64_t stele_registry_contact_ms(const struct stele_registry *registry, int32_t node_id);
 /** In the order of ids; NULL: no more. */
 const struct stele_node_registration *stele_registry_at(const struct stele_registry *registry, int32_t position);
 /** Directories by their ids as bits of a registration; ids that it does not have are passed over. */

@@ -238,7 +238,7 @@ void cluster_nodes_init(struct cluster_nodes *nodes, uint64_t seed)
     nodes->group.set_up_timeout_ms = 2000;
     nodes->group.backoff_ms = 10;
     nodes->group.backoff_max_ms = 100;
-    nodes->group.in_flight_max = 1;
+    nodes->group.in_flight_max = 4;
 }
 
 static bool is_down(struct cluster_nodes *nodes)
