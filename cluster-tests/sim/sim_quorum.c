@@ -288,6 +288,9 @@ static bool all_agree(struct cluster_run *run)
         end = mlog->applied_offset;
         if (stele_log_end_offset(mlog->log) != end)
             return false;
+        /* Without memory settings are taken a little later. */
+        if (stele_timer_is_armed(&run->nodes[i].server.node->control.settings_timer))
+            return false;
     }
     return leaders == 1;
 }
