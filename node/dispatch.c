@@ -100,6 +100,8 @@ void stele_dispatch(struct stele_server_call *call)
         stele_server_call_fail(call, "it is not allowed");
         return;
     }
+    if (!call->shard->node->is_ready && stele_forward_refuse(call))
+        return;
     if (!call->shard->node->is_ready && !may_come_early(call)) {
         stele_server_call_fail(call, "the node is not ready to serve yet");
         return;

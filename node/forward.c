@@ -10,9 +10,8 @@
 #include <string.h>
 
 enum {
-    TIME_OUT_MS = 10000,      /* of a request that names none */
-    TIME_OUT_MS_MAX = 600000, /* of one that does */
-    GRACE_MS = 500,           /* the controller answers at the time-out; that has a way to go */
+    FOREVER_MS = 1000000,
+    GRACE_MS = 500, /* the controller answers at the time-out; that has a way to go */
     SET_UP_TIMEOUT_MS = 2000,
     BACKOFF_MS = 20,
     BACKOFF_MAX_MS = 250,
@@ -20,108 +19,6 @@ enum {
     APPLY_MS = 5000, /* for the image to hold what was done */
     STOP_MS = 1000
 };
-
-#define EACH(F)                                                                                                        \
-    F(CREATE_TOPIC, create_topic)                                                                                      \
-    F(CREATE_PARTITIONS, create_partitions)                                                                            \
-    F(DELETE_TOPIC, delete_topic)                                                                                      \
-    F(ALTER_SETTINGS, alter_settings)                                                                                  \
-    F(INIT_PRODUCER_ID, init_producer_id)                                                                              \
-    F(ELECT_LEADERS, elect_leaders)                                                                                    \
-    F(REASSIGN, reassign)                                                                                              \
-    F(UNREGISTER_NODE, unregister_node)                                                                                \
-    F(UPDATE_LEVEL, update_level)                                                                                      \
-    F(ALTER_VOTERS, alter_voters)                                                                                      \
-    F(DESCRIBE_CLUSTER, describe_cluster)                                                                              \
-    F(DESCRIBE_QUORUM, describe_quorum)
-
-static bool is_for_controller(const struct stele_request *request)
-{
-    switch ((int)request->header.api) {
-    case STELE_API_DESCRIBE_CLUSTER:
-        return !request->body.describe_cluster.is_local;
-    case STELE_API_DESCRIBE_QUORUM:
-        return !request->body.describe_quorum.is_local;
-#define CASE(name, stem)                                                                                               \
-    case STELE_API_##name:                                                                                             \
-        return true;
-        CASE(CREATE_TOPIC, create_topic)
-        CASE(CREATE_PARTITIONS, create_partitions)
-        CASE(DELETE_TOPIC, delete_topic)
-        CASE(ALTER_SETTINGS, alter_settings)
-        CASE(INIT_PRODUCER_ID, init_producer_id)
-        CASE(ELECT_LEADERS, elect_leaders)
-        CASE(REASSIGN, reassign)
-        CASE(UNREGISTER_NODE, unregister_node)
-        CASE(UPDATE_LEVEL, update_level)
-        CASE(ALTER_VOTERS, alter_voters)
-#undef CASE
-    }
-    return false;
-}
-
-/* It changes what the image holds. */
-static bool is_change(const struct stele_request *request)
-{
-    switch ((int)request->header.api) {
-    case STELE_API_INIT_PRODUCER_ID:
-    case STELE_API_DESCRIBE_CLUSTER:
-    case STELE_API_DESCRIBE_QUORUM:
-        return false;
-    case STELE_API_CREATE_TOPIC:
-        return !request->body.create_topic.validate_only;
-    case STELE_API_CREATE_PARTITIONS:
-        return !request->body.create_partitions.validate_only;
-    case STELE_API_ALTER_SETTINGS:
-        return !request->body.alter_settings.validate_only;
-    }
-    return true;
-}
-
-static int64_t time_out_ms(const struct stele_request *request)
-{
-    int64_t ms = 0;
-    switch ((int)request->header.api) {
-#define CASE(name, stem)                                                                                               \
-    case STELE_API_##name:                                                                                             \
-        ms = request->body.stem.timeout_ms;                                                                            \
-        break;
-        CASE(CREATE_TOPIC, create_topic)
-        CASE(CREATE_PARTITIONS, create_partitions)
-        CASE(DELETE_TOPIC, delete_topic)
-        CASE(ELECT_LEADERS, elect_leaders)
-        CASE(REASSIGN, reassign)
-        CASE(ALTER_VOTERS, alter_voters)
-#undef CASE
-    }
-    return ms > 0 ? stele_min_i64(ms, TIME_OUT_MS_MAX) : TIME_OUT_MS;
-}
-
-static void answer_with(struct stele_response *response, enum stele_api api, enum stele_err err, const char *message)
-{
-    *response = (struct stele_response){.header = {.api = api}};
-    switch ((int)api) {
-#define CASE(name, stem)                                                                                               \
-    case STELE_API_##name:                                                                                             \
-        response->body.stem.err = err;                                                                                 \
-        response->body.stem.message = message;                                                                         \
-        break;
-        EACH(CASE)
-#undef CASE
-    }
-}
-
-static enum stele_err err_of(const struct stele_response *response, enum stele_api api)
-{
-    switch ((int)api) {
-#define CASE(name, stem)                                                                                               \
-    case STELE_API_##name:                                                                                             \
-        return response->body.stem.err;
-        EACH(CASE)
-#undef CASE
-    }
-    return STELE_OK;
-}
 
 static const char nothing_done[] = "no controller could be asked in time, and nothing was done: try again, or look why "
                                    "the metadata quorum has no leader";
@@ -151,7 +48,7 @@ static void finish(struct stele_forward_ask *ask, enum stele_forward_end how)
 
 static void finish_with(struct stele_forward_ask *ask, enum stele_err err, const char *message)
 {
-    answer_with(ask->response, ask->request->header.api, err, message);
+    stele_forward__answer_with(ask->response, ask->request->header.api, err, message);
     finish(ask, STELE_FORWARD_ANSWERED);
 }
 
@@ -169,7 +66,7 @@ static void wait_again(struct stele_forward_ask *ask)
 /* What it leaves may be done or not. */
 static void lost(struct stele_forward_ask *ask)
 {
-    if (is_change(ask->request))
+    if (stele_forward__is_change(ask->request))
         finish_with(ask, STELE_REQUEST_TIMED_OUT, not_known);
     else
         wait_again(ask);
@@ -189,14 +86,15 @@ static void answered(struct stele_forward_ask *ask, const struct stele_answer *a
         finish(ask, STELE_FORWARD_NO_MEMORY); /* the link could decode it */
         return;
     }
-    if (err_of(ask->response, ask->request->header.api) == STELE_NOT_CONTROLLER) { /* it lost that in the middle */
+    if (stele_forward__err_of(ask->response, ask->request->header.api) ==
+        STELE_NOT_CONTROLLER) { /* it lost that in the middle */
         forward->retry_ms = now_ms + REFUSED_MS;
         lost(ask);
         return;
     }
     ask->apply_offset = ask->response->header.metadata_offset;
     ask->response->header.metadata_offset = 0;
-    if (!is_change(ask->request) || ask->apply_offset <= forward->control->mlog.applied_offset) {
+    if (!stele_forward__is_change(ask->request) || ask->apply_offset <= forward->control->mlog.applied_offset) {
         finish(ask, STELE_FORWARD_ANSWERED);
         return;
     }
@@ -372,7 +270,7 @@ void stele_forward_take(struct stele_forward *forward, struct stele_forward_ask 
     STELE_ASSERT(forward->is_open && ask->forward == NULL);
     ask->forward = forward;
     forward->count++;
-    ask->deadline_ms = now_ms_of(forward) + time_out_ms(ask->request);
+    ask->deadline_ms = now_ms_of(forward) + stele_forward__time_out_ms(ask->request);
     stele_list_init(&ask->link);
     if (forward->is_stopping) {
         finish_with(ask, STELE_NOT_CONTROLLER, stopping);
@@ -415,7 +313,7 @@ void stele_forward_open(struct stele_forward *forward, struct stele_controller *
     forward->group.role = STELE_ROLE_NODE;
     forward->group.node_id = control->node->node_id;
     forward->group.cluster_id = control->peers.cluster_id;
-    forward->group.request_timeout_ms = TIME_OUT_MS;
+    forward->group.request_timeout_ms = FOREVER_MS; /* each ask has a time-out of its own */
     forward->group.set_up_timeout_ms = SET_UP_TIMEOUT_MS;
     forward->group.backoff_ms = BACKOFF_MS;
     forward->group.backoff_max_ms = BACKOFF_MAX_MS;
@@ -506,6 +404,13 @@ static void go_home(struct forwarded *forwarded, enum stele_forward_end how)
     stele_shard_send(call->shard->node->control.shard, call->shard, &forwarded->task);
 }
 
+static void refuse(struct stele_server_call *call)
+{
+    stele_forward__answer_with(&call->response, call->request.header.api, STELE_NOT_CONTROLLER,
+                               "this node is not the controller, and nothing was done");
+    call->response.header.is_refused = true;
+}
+
 static void ask_done(struct stele_forward_ask *ask, enum stele_forward_end how)
 {
     go_home(STELE_CONTAINER_OF(ask, struct forwarded, ask), how);
@@ -522,9 +427,7 @@ static void arrived(struct stele_task *task)
         call->tells_offset = true;
         go_home(forwarded, STELE_FORWARD_HERE);
     } else {
-        answer_with(&call->response, call->request.header.api, STELE_NOT_CONTROLLER,
-                    "this node is not the controller, and nothing was done");
-        call->response.header.is_refused = true;
+        refuse(call);
         go_home(forwarded, STELE_FORWARD_ANSWERED);
     }
 }
@@ -546,7 +449,7 @@ bool stele_forward_call(struct stele_server_call *call, void (*handle)(struct st
 {
     struct stele_node *node = call->shard->node;
     /* Whether there are peers is constant once the node is ready. */
-    if (!node->is_ready || node->control.peers.shard == NULL || !is_for_controller(&call->request))
+    if (!node->is_ready || node->control.peers.shard == NULL || !stele_forward__is_for_controller(&call->request))
         return false;
     struct forwarded *forwarded = stele_arena_alloc(&call->arena, sizeof(*forwarded));
     if (forwarded == NULL || !name_self(call)) {
@@ -560,5 +463,14 @@ bool stele_forward_call(struct stele_server_call *call, void (*handle)(struct st
     call->state = forwarded;
     call->release = release;
     stele_shard_send(call->shard, node->control.shard, &forwarded->task);
+    return true;
+}
+
+bool stele_forward_refuse(struct stele_server_call *call)
+{
+    if (!call->session->is_of_node || !stele_forward__is_for_controller(&call->request))
+        return false;
+    refuse(call);
+    stele_server_call_done(call);
     return true;
 }

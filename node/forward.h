@@ -77,5 +77,21 @@ void stele_forward_end(struct stele_forward *forward);
 
 /** False: the call is not for the controller alone, or the node is alone; its handler goes on. True: it is taken, and
  * the handler is called later if this node is the controller. */
-bool stele_forward_call(struct stele_server_call *call, void (*handle)(struct stele_server_call *call));
+bool stele_forward_call(
+    struct stele_server_call *call,
+    void (*handle)(struct stele_server_call *call)); /** While the node does not serve yet: another node is told that
+                                                        nothing was done. False: it is no request for that. */
+bool stele_forward_refuse(struct stele_server_call *call);
+
+/* Of requests and answers (node/forward_api.c). */
+
+bool stele_forward__is_for_controller(const struct stele_request *request);
+/** It changes what the image holds: doing it twice may do harm. */
+bool stele_forward__is_change(const struct stele_request *request);
+int64_t stele_forward__time_out_ms(const struct stele_request *request);
+/** `message` lives as long as the response. */
+void stele_forward__answer_with(struct stele_response *response, enum stele_api api, enum stele_err err,
+                                const char *message);
+enum stele_err stele_forward__err_of(const struct stele_response *response, enum stele_api api);
+
 #endif

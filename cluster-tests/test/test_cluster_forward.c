@@ -176,6 +176,39 @@ static void test_leader_dies(void **state)
     assert_true(outcomes.unknown > 0);
 }
 
+/* A node may lead before it serves: it says that it did nothing, so that the other tries until it does. */
+static void test_leader_starts(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        begin(seed);
+        int32_t asked = other_than(cluster_nodes_leader(&nodes));
+        for (int32_t id = 1; id <= CLUSTER_NODES; id++) {
+            if (id != asked)
+                sim_server_die(&nodes.nodes[id - 1], SIM_DEATH_KILL);
+        }
+        cluster_nodes_run(&nodes, (int64_t)seed * 100 * MS_US);
+        for (int32_t id = 1; id <= CLUSTER_NODES; id++) {
+            if (id != asked)
+                sim_server_start(&nodes.nodes[id - 1]);
+        }
+        struct cluster_ask *asks[16];
+        for (size_t i = 0; i < STELE_ARRAY_LEN(asks); i++) {
+            struct stele_request request = alter("700000");
+            asks[i] = cluster_nodes_send(&nodes, asked, &request);
+            cluster_nodes_run(&nodes, 100 * MS_US);
+        }
+        cluster_nodes_run(&nodes, 10 * SECOND_US);
+        for (size_t i = 0; i < STELE_ARRAY_LEN(asks); i++) {
+            assert_true(asks[i]->is_done);
+            assert_int_equal(asks[i]->err, STELE_OK);
+            assert_int_equal(asks[i]->response.body.alter_settings.err, STELE_OK);
+            cluster_ask_end(asks[i]);
+        }
+        cluster_nodes_deinit(&nodes);
+    }
+}
+
 /* The node that was asked dies in the middle; half of the deaths free everything, and nothing is left. */
 static void test_asked_dies(void **state)
 {
@@ -233,8 +266,9 @@ static void test_producer_ids(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_own_writes),  cmocka_unit_test(test_node_setting), cmocka_unit_test(test_no_leader),
-        cmocka_unit_test(test_leader_dies), cmocka_unit_test(test_asked_dies),   cmocka_unit_test(test_producer_ids),
+        cmocka_unit_test(test_own_writes),   cmocka_unit_test(test_node_setting),  cmocka_unit_test(test_no_leader),
+        cmocka_unit_test(test_leader_dies),  cmocka_unit_test(test_leader_starts), cmocka_unit_test(test_asked_dies),
+        cmocka_unit_test(test_producer_ids),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
