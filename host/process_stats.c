@@ -58,3 +58,25 @@ void stele_process_stats(struct stele_host_stats *out_stats)
     out_stats->cpu_us =
         getrusage(RUSAGE_SELF, &usage) == 0 ? microseconds(&usage.ru_utime) + microseconds(&usage.ru_stime) : -1;
 }
+
+/* Hex digits with dashes between them. */
+struct stele_uuid stele_process_boot_id(void)
+{
+    struct stele_uuid id = {.bytes = {0}};
+    const struct stele_uuid none = {.bytes = {0}};
+    char text[64] = "";
+    size_t digits = 0;
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "r");
+    if (file == NULL)
+        return none;
+    char *line = fgets(text, sizeof(text), file);
+    fclose(file);
+    for (const char *at = text; line != NULL && *at != 0 && digits < 2 * sizeof(id.bytes); at++) {
+        bool is_digit = *at >= '0' && *at <= '9';
+        if (!is_digit && (*at < 'a' || *at > 'f'))
+            continue;
+        uint8_t *byte = &id.bytes[digits++ / 2];
+        *byte = (uint8_t)(*byte << 4 | (is_digit ? *at - '0' : *at - 'a' + 10));
+    }
+    return digits == 2 * sizeof(id.bytes) ? id : none;
+}

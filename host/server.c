@@ -290,6 +290,7 @@ static bool make_node(struct server *server)
                                          .nets = server->nets,
                                          .shard_count = server->shard_count,
                                          .settings = server->options->settings,
+                                         .boot_id = stele_process_boot_id(),
                                          .open = node_open,
                                          .ready = node_ready,
                                          .stopped = node_stopped,

@@ -121,6 +121,13 @@ static void tell(struct stele_active_turn *turn, enum stele_err err)
     stele_arena_deinit(&arena);
 }
 
+/* It leads, but not everything that was ever committed is in its image yet: it becomes active, or another leads. */
+static bool becomes_active(const struct stele_active *active)
+{
+    const struct stele_metadata_log *mlog = log_of(active);
+    return mlog->is_running && mlog->quorum.role == STELE_QUORUM_LEADER;
+}
+
 /* Everything before is committed and seen. */
 static bool may_begin(const struct stele_active *active)
 {
@@ -135,6 +142,8 @@ static void go_on(struct stele_task *task)
     if (active->turn != NULL || stele_list_is_empty(&active->turns))
         return;
     struct stele_active_turn *turn = STELE_CONTAINER_OF(active->turns.next, struct stele_active_turn, link);
+    if (!active->is_active && becomes_active(active))
+        return;
     if (!active->is_active) {
         stele_list_remove(&turn->link);
         tell(turn, STELE_NOT_CONTROLLER);

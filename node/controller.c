@@ -121,6 +121,13 @@ static void formation_failed(struct stele_formation *formation, enum stele_err e
     stele_controller_formation_failed(STELE_CONTAINER_OF(formation, struct stele_controller, formation), err);
 }
 
+static void connection_closed(void *arg, int32_t node_id)
+{
+    struct stele_controller *control = arg;
+    stele_active_nodes_doubt(&control->active_nodes, node_id);
+    stele_life_shaken(&control->life, node_id);
+}
+
 void stele_controller_init(struct stele_controller *control, struct stele_node *node)
 {
     *control = (struct stele_controller){.node = node, .shard = &node->shards[STELE_SHARD_CONTROL]};
@@ -140,6 +147,9 @@ void stele_controller_init(struct stele_controller *control, struct stele_node *
     stele_controller_init_settings(control);
     stele_active_init(&control->active, control);
     stele_active_scan_init(&control->scan, &control->active);
+    stele_active_nodes_init(&control->active_nodes, &control->active);
+    stele_life_init(&control->life, control);
+    node->hooks = (struct stele_cluster_hooks){.connection_closed = connection_closed, .arg = control};
     control->mlog.idle = log_idle;
     control->mlog.stirred = log_stirred;
     control->mlog.send = log_send;
@@ -168,6 +178,8 @@ void stele_controller_deinit(struct stele_controller *control)
     stele_metadata_log_halt(&control->mlog);
     stele_isr_wishes_drop(&control->wishes);
     stele_forward_end(&control->forward);
+    stele_life_end(&control->life);
+    stele_active_nodes_end(&control->active_nodes);
     stele_peers_end(&control->peers);
     stele_active_scan_end(&control->scan);
     stele_active_drop(&control->producer_ids.turn);

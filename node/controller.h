@@ -9,10 +9,12 @@
 
 #include "base/timing_wheel.h"
 #include "node/active.h"
+#include "node/active_nodes.h"
 #include "node/active_scan.h"
 #include "node/formation.h"
 #include "node/forward.h"
 #include "node/isr_wishes.h"
+#include "node/life.h"
 #include "node/metadata_log.h"
 #include "node/peers.h"
 #include "storage/log_dirs.h"
@@ -59,6 +61,7 @@ struct stele_controller {
     struct stele_shard *shard;
     enum stele_controller_state state;
     bool wants_stop; /* stop came while starting */
+    bool is_leaving; /* stop came; it serves on until the cluster lets it go */
     struct stele_log_dirs *dirs;
     struct stele_metadata_log mlog;
     struct stele_formation formation;
@@ -67,6 +70,8 @@ struct stele_controller {
     struct stele_active_scan scan;
     struct stele_isr_wishes wishes;
     struct stele_forward forward;
+    struct stele_active_nodes active_nodes;
+    struct stele_life life;
     struct stele_voters_call *voters_call; /* whose change of the voters is under way; NULL: none */
     struct stele_list parked;              /* fetches of the metadata log that wait (handle_quorum.c) */
     int64_t setting_records;               /* of the image, when settings were taken last */
@@ -121,6 +126,8 @@ void stele_controller_init(struct stele_controller *control, struct stele_node *
 void stele_controller_deinit(struct stele_controller *control);
 void stele_controller_start(struct stele_controller *control);
 void stele_controller_stop(struct stele_controller *control);
+/** The cluster has let this node go, or there is none: goes on with stopping. */
+void stele_controller_left(struct stele_controller *control);
 /** Goes on with stopping when nothing is in its way any more. */
 void stele_controller_check_stopped(struct stele_controller *control);
 

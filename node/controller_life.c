@@ -38,6 +38,7 @@ static void serve(struct stele_controller *control)
     control->places = NULL;
     control->place_count = 0;
     control->state = STELE_CONTROLLER_SERVING;
+    stele_life_serve(&control->life);
     node->has_cluster_id = true;
     node->is_ready = true;
     stele_controller_begin_rounds(control);
@@ -61,6 +62,8 @@ static void places_done(struct stele_job *job)
     struct stele_controller *control = control_of(job);
     enum stele_err err = control->job_err;
     stele_metadata_log_hold(&control->mlog, false);
+    if (err == STELE_OK)
+        stele_life_begin(&control->life);
     control->opening_count = 1; /* this function's own */
     for (int i = 0; i < control->place_count && err == STELE_OK; i++) {
         control->opening_count++;
@@ -217,6 +220,14 @@ static bool may_form(struct stele_controller *control)
     return false;
 }
 
+static void peer_changed(struct stele_peers *peers, struct stele_peer *peer, bool was_up)
+{
+    struct stele_controller *control = STELE_CONTAINER_OF(peers, struct stele_controller, peers);
+    stele_active_nodes_peer_changed(&control->active_nodes, peer, was_up);
+    if (!peer->is_up)
+        stele_life_shaken(&control->life, peer->node_id);
+}
+
 static void join_cluster(struct stele_controller *control)
 {
     struct stele_node *node = control->node;
@@ -225,6 +236,7 @@ static void join_cluster(struct stele_controller *control)
     stele_peers_init(&control->peers, control->shard, &control->mlog, &control->formation.file.peers);
     stele_isr_wishes_begin(&control->wishes, control);
     stele_forward_open(&control->forward, control);
+    control->peers.changed = peer_changed;
     if (node->options.open != NULL)
         node->options.open(node->options.arg);
     control->is_joining = true;
@@ -251,6 +263,8 @@ void stele_controller_metadata_changed(struct stele_controller *control)
     stele_active_look(&control->active);
     stele_active_scan_look(&control->scan);
     stele_isr_wishes_look(&control->wishes);
+    stele_active_nodes_look(&control->active_nodes);
+    stele_life_look(&control->life);
     if (control->state == STELE_CONTROLLER_SERVING)
         stele_controller_take_new_settings(control);
     stele_forward_look(&control->forward); /* last: who is answered finds everything taken over */
@@ -374,7 +388,7 @@ static void mark_work(struct stele_job *job)
     for (int i = 0; i < node->dir_count; i++) {
         if (node->dirs[i].has_failed_log || stele_log_dirs_is_offline(control->dirs, i))
             continue;
-        enum stele_err err = stele_log_dirs_mark_clean(control->dirs, i);
+        enum stele_err err = stele_log_dirs_mark_clean(control->dirs, i, node->node_epoch);
         if (err != STELE_OK)
             control->job_err = err;
     }
@@ -453,6 +467,8 @@ void stele_controller_check_stopped(struct stele_controller *control)
     stele_active_scan_end(&control->scan);
     stele_isr_wishes_end(&control->wishes);
     stele_forward_end(&control->forward);
+    stele_life_end(&control->life);
+    stele_active_nodes_end(&control->active_nodes);
     stele_peers_end(&control->peers);
     if (stele_log_close(control->mlog.log) != STELE_OK)
         control->node->dirs[0].has_failed_log = true;
@@ -470,11 +486,18 @@ void stele_controller_stop(struct stele_controller *control)
     if (control->state == STELE_CONTROLLER_STARTING)
         control->wants_stop = true;
     /* A start that waits for other nodes may be given up at any time, another at its end. */
-    if (control->state != STELE_CONTROLLER_SERVING && !control->is_joining)
+    if ((control->state != STELE_CONTROLLER_SERVING && !control->is_joining) || control->is_leaving)
         return;
     control->is_joining = false;
+    control->is_leaving = true;
     stele_formation_end(&control->formation);
     stele_trace(control->shard->env, STELE_TRACE_NODE_STOPPING, NULL, "it was asked to", node->node_id, 0, 0);
+    stele_life_leave(&control->life);
+}
+
+void stele_controller_left(struct stele_controller *control)
+{
+    struct stele_node *node = control->node;
     control->state = STELE_CONTROLLER_STOPPING;
     stele_timer_cancel(control->shard->wheel, &control->checkpoint_timer);
     stele_timer_cancel(control->shard->wheel, &control->space_timer);

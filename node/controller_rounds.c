@@ -152,6 +152,7 @@ void stele_controller_look_for_failed(struct stele_controller *control, enum ste
         if (node->dirs[i].is_failed)
             continue;
         node->dirs[i].is_failed = true;
+        stele_life_look_at_directories(&control->life);
         for (int at = STELE_SHARD_DATA; at < node->shard_count; at++) {
             struct stele_dir_note *note = &node->notes[i * node->shard_count + at];
             *note = (struct stele_dir_note){.task.run = fail_arrived, .shard = &node->shards[at], .dir = i};

@@ -57,8 +57,8 @@ static bool may_come_early(const struct stele_server_call *call)
     enum stele_api api = call->request.header.api;
     return api == STELE_API_HELLO || api == STELE_API_FETCH_SNAPSHOT || api == STELE_API_FORM ||
            api == STELE_API_VOTE || api == STELE_API_BEGIN_QUORUM_EPOCH || api == STELE_API_END_QUORUM_EPOCH ||
-           api == STELE_API_DESCRIBE_QUORUM || api == STELE_API_ALTER_PARTITION ||
-           (api == STELE_API_FETCH && stele_is_metadata_fetch(call));
+           api == STELE_API_DESCRIBE_QUORUM || api == STELE_API_ALTER_PARTITION || api == STELE_API_REGISTER_NODE ||
+           api == STELE_API_NODE_HEARTBEAT || (api == STELE_API_FETCH && stele_is_metadata_fetch(call));
 }
 
 static void handle(struct stele_server_call *call)
@@ -117,16 +117,6 @@ void stele_handle_hello(struct stele_server_call *call)
 #include "proto/api.def"
 #undef STELE_API
     };
-    struct stele_api_range *ranges = stele_arena_array(&call->arena, STELE_ARRAY_LEN(all), sizeof(*ranges));
-    size_t count = 0;
-    if (ranges == NULL) {
-        stele_server_call_fail(call, "memory ran out");
-        return;
-    }
-    for (size_t i = 0; i < STELE_ARRAY_LEN(all); i++) {
-        if (stele_is_served((enum stele_api)all[i].api))
-            ranges[count++] = all[i];
-    }
     const struct stele_node *node = call->shard->node;
     const char *cluster_id = node->has_cluster_id ? node->cluster_id : "";
     const struct stele_hello_request *request = &call->request.body.hello;
@@ -136,8 +126,8 @@ void stele_handle_hello(struct stele_server_call *call)
                                               .node_id = node->node_id,
                                               .software_name = "steled",
                                               .software_version = STELE_VERSION,
-                                              .apis = ranges,
-                                              .api_count = count};
+                                              .apis = all,
+                                              .api_count = STELE_ARRAY_LEN(all)};
     bool is_of_node = request->role == STELE_ROLE_NODE && call->session->listener->is_peer;
     bool is_other = request->cluster_id[0] != 0 && cluster_id[0] != 0 && strcmp(request->cluster_id, cluster_id) != 0;
     if (is_other) {

@@ -12,13 +12,6 @@ static struct stele_isr_wish *wish_at(struct stele_list *held)
     return STELE_CONTAINER_OF(held, struct stele_isr_wish, held);
 }
 
-/* Of this life; -1: not registered. */
-static int64_t own_epoch(const struct stele_controller *control)
-{
-    const struct stele_image_member *self = stele_image_member_of(&control->mlog.image, control->node->node_id);
-    return self != NULL ? self->node_epoch : -1;
-}
-
 static struct stele_shard *shard_of(const struct stele_isr_wishes *wishes)
 {
     return wishes->control->shard;
@@ -245,7 +238,7 @@ static void go_on(struct stele_isr_wishes *wishes)
         return;
     }
     int32_t leader_id = control->mlog.is_running ? control->mlog.quorum.election.leader_id : STELE_NO_NODE;
-    int64_t node_epoch = own_epoch(control);
+    int64_t node_epoch = control->node->node_epoch;
     bool is_self = leader_id == control->node->node_id;
     wishes->peer = is_self ? NULL : stele_peers_find(&control->peers, leader_id);
     if (node_epoch < 0 || (!is_self && wishes->peer == NULL) || ask(wishes, node_epoch) != STELE_OK)

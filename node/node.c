@@ -90,6 +90,7 @@ enum stele_err stele_node_new(const struct stele_node_options *options, struct s
     node->mem = mem;
     node->settings = options->settings;
     node->node_id = (int32_t)stele_settings_int(options->settings, "node.id");
+    node->node_epoch = -1;
     node->began_us = stele_env_mono_us(options->envs[STELE_SHARD_CONTROL]);
     stele_list_init(&node->partitions);
     stele_list_init(&node->asks);

@@ -9,6 +9,7 @@
 #include "base/env.h"
 #include "base/net.h"
 #include "base/settings.h"
+#include "base/uuid.h"
 #include "node/listeners.h"
 
 struct stele_node;
@@ -28,6 +29,7 @@ struct stele_node_options {
     struct stele_net **nets;         /* the same order */
     int shard_count;                 /* at least 2 */
     struct stele_settings *settings; /* of node/settings.h; borrowed */
+    struct stele_uuid boot_id;       /* of the machine's kernel: another when its memory was lost; zero: not known */
     /* All are called on the control shard's loop. */
     /* Other nodes are needed and come: connections are taken from now on; clients are served after `ready`. Not called
      * for a node that is alone. NULL: nobody listens before `ready`. */

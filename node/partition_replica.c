@@ -163,7 +163,7 @@ static void lead(struct stele_partition *partition, const struct stele_partition
         stele_log_high_watermark(partition->log) < stele_log_end_offset(partition->log))
         note_appended(replica, stele_log_end_offset(partition->log), stele_log_bytes(partition->log));
     replica->role = STELE_REPLICA_LEADER;
-    replica->leader.node_epoch = status_of(partition->shard, partition->shard->node->node_id).node_epoch;
+    replica->leader.node_epoch = partition->shard->node->node_epoch;
     for (int32_t i = 0; i < state->replicas.count; i++)
         statuses[i] = status_of(partition->shard, state->replicas.ids[i]);
     struct stele_leader_event event = {
@@ -344,7 +344,7 @@ void stele_replica__nodes_changed(struct stele_partition *partition)
         stele_replica__follow_again(partition);
     if (replica->role != STELE_REPLICA_LEADER)
         return;
-    replica->leader.node_epoch = status_of(shard, shard->node->node_id).node_epoch;
+    replica->leader.node_epoch = shard->node->node_epoch;
     for (int32_t i = 0; i < replica->leader.replicas.count && replica->role == STELE_REPLICA_LEADER; i++) {
         struct stele_node_status known = replica->leader.followers[i].status;
         struct stele_node_status now = status_of(shard, replica->leader.replicas.ids[i]);

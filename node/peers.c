@@ -85,13 +85,27 @@ static void drop_call(struct peer_call *ask)
     stele_mem_free(ask->peer->peers->shard->env->mem, ask);
 }
 
+static void tell_change(struct stele_peer *peer, enum stele_err err)
+{
+    struct stele_peers *peers = peer->peers;
+    bool was_up = peer->is_up;
+    peer->is_up = err == STELE_OK;
+    peer->is_gone = err != STELE_OK && !was_up && err != STELE_CANCELLED;
+    if (peers->changed != NULL && err != STELE_CANCELLED)
+        peers->changed(peers, peer, was_up);
+}
+
 /* The connection could not be made or is gone: what was not sent goes too, for the machine decides anew. */
 static void link_changed(struct stele_link *link, enum stele_err err)
 {
     struct stele_peer *peer = peer_of(link);
     struct stele_peers *peers = peer->peers;
     arm(peers);
-    if (err == STELE_OK || peers->is_ended)
+    if (peers->is_ended)
+        return;
+    if (link == &peer->control)
+        tell_change(peer, err);
+    if (err == STELE_OK)
         return;
     struct stele_list *at = peers->calls.next;
     while (at != &peers->calls) {

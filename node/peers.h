@@ -22,6 +22,8 @@ struct stele_peer {
     struct stele_link control, fetch;
     struct stele_quorum_input closed; /* an event under way */
     bool is_closed_queued;
+    bool is_up;          /* the control connection is there, and was greeted */
+    bool is_gone;        /* it could not be made when that was tried last */
     enum stele_err told; /* the last refusal that was traced */
 };
 
@@ -37,6 +39,8 @@ struct stele_peers {
     struct stele_list answers; /* with the machine */
     struct stele_timer timer;
     bool is_ended; /* nothing is sent any more */
+    /* The control connection of a peer was made, closed, or could not be made; NULL: nobody wants to know. */
+    void (*changed)(struct stele_peers *peers, struct stele_peer *peer, bool was_up);
 };
 
 /** Makes a link to every node of the list but this one; none is connected before there is something to say. */

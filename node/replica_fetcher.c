@@ -305,7 +305,6 @@ static enum stele_err call_leader(struct stele_replica_fetcher *fetcher, struct 
 {
     struct stele_shard *shard = fetcher->shard;
     const struct stele_node_limits *limits = &shard->node->limits;
-    const struct stele_known_node *self = stele_nodes_find(shard->nodes, shard->node->node_id);
     struct stele_request message = {.header.api = STELE_API_FETCH,
                                     .body.fetch = {.replica_id = shard->node->node_id,
                                                    .max_wait_ms = limits->replica_fetch_wait_ms,
@@ -314,7 +313,7 @@ static enum stele_err call_leader(struct stele_replica_fetcher *fetcher, struct 
                                                    .partitions = fetcher->lines,
                                                    .partition_count = fetcher->line_count,
                                                    .cluster_id = shard->node->cluster_id,
-                                                   .replica_epoch = self != NULL ? self->status.node_epoch : -1,
+                                                   .replica_epoch = shard->node->node_epoch,
                                                    .session_id = request->words.id,
                                                    .session_epoch = request->words.epoch,
                                                    .forgotten = fetcher->forgotten,

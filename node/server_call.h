@@ -68,9 +68,6 @@ void stele_handle_replica_fetch(struct stele_server_call *call);
 bool stele_is_metadata_fetch(const struct stele_server_call *call);
 void stele_handle_metadata_fetch(struct stele_server_call *call);
 
-/** False for the messages of a cluster that no node answers yet (node/handle_cluster.c). */
-bool stele_is_served(enum stele_api api);
-
 struct stele_truncate_op;
 /** On a data shard: closes the connections that hold ranges which a truncation takes bytes of, and drops those that no
  * answer has yet. */

@@ -22,6 +22,8 @@ void stele_node_life_init(struct stele_node_life *life, const struct stele_life_
                                      .controller_id = STELE_NO_NODE,
                                      .metadata_offset = -1,
                                      .leave_deadline_ms = INT64_MAX,
+                                     .leave_end_ms = INT64_MAX,
+                                     .duplicate_since_ms = -1,
                                      .backoff_ms = STELE_LIFE_BACKOFF_MS,
                                      .send_ms = now_ms};
 }
@@ -65,6 +67,14 @@ static void start_over(struct stele_node_life *life, struct stele_life_update *u
     state_set(life, STELE_LIFE_STARTING, update);
 }
 
+/* The controller is there: it may go on for a while. */
+static void leave_on(struct stele_node_life *life, int64_t now_ms)
+{
+    const int64_t silence_ms = life->settings.leave_silence_ms_max;
+    life->leave_deadline_ms =
+        silence_ms > 0 ? stele_min_i64(life->leave_end_ms, now_ms + silence_ms) : life->leave_end_ms;
+}
+
 static void leave_begin(struct stele_node_life *life, int64_t now_ms, struct stele_life_update *update)
 {
     if (life->is_leaving) {
@@ -75,9 +85,24 @@ static void leave_begin(struct stele_node_life *life, int64_t now_ms, struct ste
         stop(life, update);
         return;
     }
-    life->leave_deadline_ms = now_ms + life->settings.leave_ms_max;
+    life->leave_end_ms = now_ms + life->settings.leave_ms_max;
+    leave_on(life, now_ms);
     hurry(life, now_ms, 0);
     state_set(life, STELE_LIFE_LEAVING, update);
+}
+
+static bool is_refused_for_good(struct stele_node_life *life, const struct stele_life_event *event)
+{
+    if (event->err != STELE_DUPLICATE_BROKER_REGISTRATION) {
+        life->duplicate_since_ms = event->err == STELE_OK ? -1 : life->duplicate_since_ms;
+        return event->err == STELE_INCONSISTENT_CLUSTER_ID || event->err == STELE_INVALID_REGISTRATION ||
+               event->err == STELE_UNSUPPORTED_VERSION;
+    }
+    if (life->duplicate_since_ms < 0) {
+        life->duplicate_since_ms = event->now_ms;
+    }
+    return life->settings.duplicate_ms_max > 0 &&
+           event->now_ms - life->duplicate_since_ms >= life->settings.duplicate_ms_max;
 }
 
 static void registration_answered(struct stele_node_life *life, const struct stele_life_event *event,
@@ -90,6 +115,7 @@ static void registration_answered(struct stele_node_life *life, const struct ste
     }
     life->request_id = 0;
     life->last_err = event->err;
+    const bool is_final = is_refused_for_good(life, event);
     if (event->err == STELE_OK) {
         life->node_epoch = event->node_epoch;
         life->backoff_ms = STELE_LIFE_BACKOFF_MS;
@@ -97,8 +123,7 @@ static void registration_answered(struct stele_node_life *life, const struct ste
         state_set(life, STELE_LIFE_FENCED, update);
         return;
     }
-    if (event->err == STELE_INCONSISTENT_CLUSTER_ID || event->err == STELE_INVALID_REGISTRATION ||
-        event->err == STELE_UNSUPPORTED_VERSION) {
+    if (is_final) {
         update->failure = event->err;
         stop(life, update);
         return;
@@ -120,8 +145,15 @@ static void heartbeat_answered(struct stele_node_life *life, const struct stele_
         return;
     }
     if (event->err != STELE_OK) {
+        const bool is_first_loss = event->err == STELE_CLOSED && life->backoff_ms == STELE_LIFE_BACKOFF_MS;
         back_off(life, event);
+        if (is_first_loss) {
+            hurry(life, event->now_ms, STELE_LIFE_SOON_MS); /* before the controller takes it for gone */
+        }
         return;
+    }
+    if (life->is_leaving) {
+        leave_on(life, event->now_ms);
     }
     life->backoff_ms = STELE_LIFE_BACKOFF_MS;
     /* What happened while the request was under way has made the next one due: earlier than this. */
@@ -192,6 +224,11 @@ void stele_node_life_step(struct stele_node_life *life, const struct stele_life_
         if ((event->offline_directories & ~life->offline_directories) != 0) {
             life->offline_directories |= event->offline_directories;
             hurry(life, event->now_ms, 0);
+        }
+        break;
+    case STELE_LIFE_EVENT_SHAKEN:
+        if (life->state != STELE_LIFE_STARTING && life->request_id == 0) {
+            hurry(life, event->now_ms, STELE_LIFE_SOON_MS);
         }
         break;
     case STELE_LIFE_EVENT_LEAVE:

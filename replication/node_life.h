@@ -28,8 +28,11 @@ enum {
 struct stele_life_settings {
     int32_t node_id;
     struct stele_uuid incarnation_id;
-    int64_t heartbeat_ms; /* 2000 */
-    int64_t leave_ms_max; /* stop then, whatever the controller says */
+    int64_t heartbeat_ms;         /* 2000 */
+    int64_t leave_ms_max;         /* stop then, whatever the controller says */
+    int64_t leave_silence_ms_max; /* stop when no answer came for so long while leaving; 0: leave_ms_max alone counts */
+    int64_t duplicate_ms_max;     /* DUPLICATE_BROKER_REGISTRATION is no session of an earlier life, which ends, when it
+                                     is answered for so long; 0: it is asked for ever */
 };
 
 enum stele_life_event_kind {
@@ -39,6 +42,7 @@ enum stele_life_event_kind {
     STELE_LIFE_EVENT_RECOVERED,  /* the logs are open: it can serve */
     STELE_LIFE_EVENT_OFFLINE,    /* directories failed */
     STELE_LIFE_EVENT_LEAVE,
+    STELE_LIFE_EVENT_SHAKEN,     /* a connection with the controller closed: it may doubt this node */
     STELE_LIFE_EVENT_REGISTERED, /* answers */
     STELE_LIFE_EVENT_BEATEN
 };
@@ -63,7 +67,7 @@ struct stele_life_update {
     uint64_t request_id;              /* of what is sent */
     struct stele_heartbeat heartbeat; /* sends_heartbeat */
     bool has_state;                   /* life->state is another one */
-    enum stele_err failure;           /* not OK: the controller will never take this node (4.2); it is STOPPED */
+    enum stele_err failure;           /* not OK: the controller does not take this node (4.2); it is STOPPED */
 };
 
 struct stele_node_life {
@@ -75,8 +79,9 @@ struct stele_node_life {
     int64_t metadata_offset;
     uint32_t offline_directories;
     bool is_recovered, is_leaving;
-    int64_t leave_deadline_ms;
-    uint64_t request_id; /* under way; 0: none */
+    int64_t leave_deadline_ms, leave_end_ms; /* as far as is known; at the latest */
+    int64_t duplicate_since_ms;              /* -1: the last registration was not answered so */
+    uint64_t request_id;                     /* under way; 0: none */
     uint64_t last_request_id;
     int64_t backoff_ms;
     int64_t send_ms;         /* when the next request is due; none while one is under way or no controller is known */

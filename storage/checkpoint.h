@@ -76,10 +76,14 @@ STELE_MUST_CHECK enum stele_err stele_meta_properties_write(struct stele_vfs *vf
                                                             const struct stele_meta_properties *properties,
                                                             int64_t wall_ms);
 
-/** The clean-shutdown marker. take: reports whether it was there and removes it (durably) before any log is touched. */
-STELE_MUST_CHECK enum stele_err stele_clean_shutdown_take(struct stele_vfs *vfs, const char *dir, bool *out_was_clean);
-STELE_MUST_CHECK enum stele_err stele_clean_shutdown_write(struct stele_vfs *vfs, const char *dir,
-                                                           int64_t broker_epoch);
+struct stele_clean_shutdown {
+    bool was_clean;     /* the marker was there */
+    int64_t node_epoch; /* that it holds; -1: none, or nothing that makes sense */
+};
+/** The clean-shutdown marker. take: reports what it says and removes it (durably) before any log is touched. */
+STELE_MUST_CHECK enum stele_err stele_clean_shutdown_take(struct stele_vfs *vfs, struct stele_mem *mem, const char *dir,
+                                                          struct stele_clean_shutdown *out_found);
+STELE_MUST_CHECK enum stele_err stele_clean_shutdown_write(struct stele_vfs *vfs, const char *dir, int64_t node_epoch);
 
 /** "TOPIC-PARTITION" and its parse, with the states that directory names carry (".<32 hex>-delete" and so on).
  * Errors: MALFORMED. */

@@ -166,28 +166,56 @@ enum stele_err stele_meta_properties_write(struct stele_vfs *vfs, const char *di
     return stele_vfs_replace(vfs, dir, STELE_META_PROPERTIES_FILE, text, (size_t)count);
 }
 
-enum stele_err stele_clean_shutdown_take(struct stele_vfs *vfs, const char *dir, bool *out_was_clean)
+/* {"version":0,"brokerEpoch":N}, as Kafka writes it; Kafka's older versions wrote nothing. */
+static int64_t epoch_of_marker(const char *text, size_t count)
+{
+    static const char key[] = "\"brokerEpoch\":";
+    enum { KEY_BYTES = sizeof(key) - 1 };
+    int64_t epoch;
+    for (size_t at = 0; at + KEY_BYTES <= count; at++) {
+        size_t bytes = 0;
+        if (memcmp(text + at, key, KEY_BYTES) != 0)
+            continue;
+        text += at + KEY_BYTES;
+        count -= at + KEY_BYTES;
+        while (bytes < count && text[bytes] != ',' && text[bytes] != '}')
+            bytes++;
+        return stele_text_number(text, bytes, &epoch) && epoch >= 0 ? epoch : -1;
+    }
+    return -1;
+}
+
+enum stele_err stele_clean_shutdown_take(struct stele_vfs *vfs, struct stele_mem *mem, const char *dir,
+                                         struct stele_clean_shutdown *out_found)
 {
     char path[STELE_PATH_BYTES];
+    uint8_t *text = NULL;
+    size_t count = 0;
+    struct stele_clean_shutdown found = {.was_clean = true, .node_epoch = -1};
     enum stele_err err = stele_path_join(path, dir, STELE_CLEAN_SHUTDOWN_FILE);
     if (err == STELE_OK)
-        err = vfs->ops->unlink(vfs, path);
+        err = stele_vfs_read_whole(vfs, mem, STELE_MEM_LOG, path, FILE_BYTES_MAX, &text, &count);
+    if (err == STELE_OK)
+        found.node_epoch = epoch_of_marker((const char *)text, count);
+    stele_mem_free(mem, text);
     if (err == STELE_NOT_FOUND) {
-        *out_was_clean = false;
+        *out_found = (struct stele_clean_shutdown){.was_clean = false, .node_epoch = -1};
         return STELE_OK;
     }
+    if (err == STELE_OK || err == STELE_TOO_LARGE)
+        err = vfs->ops->unlink(vfs, path);
     if (err == STELE_OK)
         err = vfs->ops->sync_dir(vfs, dir);
     if (err == STELE_OK)
-        *out_was_clean = true;
+        *out_found = found;
     return err;
 }
 
-enum stele_err stele_clean_shutdown_write(struct stele_vfs *vfs, const char *dir, int64_t broker_epoch)
+enum stele_err stele_clean_shutdown_write(struct stele_vfs *vfs, const char *dir, int64_t node_epoch)
 {
     char path[STELE_PATH_BYTES], text[64];
     struct stele_file *file = NULL;
-    int count = snprintf(text, sizeof(text), "{\"version\":0,\"brokerEpoch\":%lld}", (long long)broker_epoch);
+    int count = snprintf(text, sizeof(text), "{\"version\":0,\"brokerEpoch\":%lld}", (long long)node_epoch);
     enum stele_err err = stele_path_join(path, dir, STELE_CLEAN_SHUTDOWN_FILE);
     if (err == STELE_OK)
         err = vfs->ops->open(vfs, path, STELE_OPEN_WRITE | STELE_OPEN_CREATE | STELE_OPEN_TRUNCATE, &file);

@@ -240,11 +240,26 @@ enum stele_err stele_log_dirs_checkpoint_err(const struct stele_log_dirs *dirs, 
     return dirs->dirs[dir].checkpoint_err;
 }
 
-enum stele_err stele_log_dirs_mark_clean(struct stele_log_dirs *dirs, int dir)
+enum stele_err stele_log_dirs_mark_clean(struct stele_log_dirs *dirs, int dir, int64_t node_epoch)
 {
     if (dirs->dirs[dir].is_offline)
         return STELE_OFFLINE;
-    return stele_clean_shutdown_write(vfs_of(dirs), dirs->dirs[dir].path, -1);
+    return stele_clean_shutdown_write(vfs_of(dirs), dirs->dirs[dir].path, node_epoch);
+}
+
+int64_t stele_log_dirs_clean_epoch(const struct stele_log_dirs *dirs)
+{
+    for (int i = 0; i < dirs->count; i++) {
+        if (dirs->dirs[i].is_offline || dirs->dirs[i].clean_epoch != dirs->dirs[0].clean_epoch)
+            return -1;
+    }
+    return dirs->dirs[0].clean_epoch;
+}
+
+bool stele_log_dirs_id(const struct stele_log_dirs *dirs, int dir, struct stele_uuid *out_directory_id)
+{
+    const char *text = dirs->dirs[dir].properties.directory_id;
+    return stele_uuid_parse(text, strlen(text), out_directory_id) == STELE_OK;
 }
 
 void stele_log_dirs_close(struct stele_log_dirs *dirs)

@@ -120,8 +120,14 @@ STELE_MUST_CHECK enum stele_err stele_log_dirs_checkpoint(struct stele_log_dirs 
                                                           const struct stele_log_points *points, int count);
 /** What became of this directory's in the last call. */
 STELE_MUST_CHECK enum stele_err stele_log_dirs_checkpoint_err(const struct stele_log_dirs *dirs, int dir);
-/** After every log of `dir` closed without an error and the checkpoints were written: the clean marker. */
-STELE_MUST_CHECK enum stele_err stele_log_dirs_mark_clean(struct stele_log_dirs *dirs, int dir);
+/** After every log of `dir` closed without an error and the checkpoints were written: the clean marker, with the node
+ * epoch of this life (-1: it had none). */
+STELE_MUST_CHECK enum stele_err stele_log_dirs_mark_clean(struct stele_log_dirs *dirs, int dir, int64_t node_epoch);
+/** The node epoch of the life that stopped cleanly, as the markers of all directories say; -1: they do not agree, one
+ * had none, or a directory is offline. */
+int64_t stele_log_dirs_clean_epoch(const struct stele_log_dirs *dirs);
+/** False: it is not known, for the directory was never formatted or could not be read. */
+bool stele_log_dirs_id(const struct stele_log_dirs *dirs, int dir, struct stele_uuid *out_directory_id);
 /** Gives up the locks. */
 void stele_log_dirs_close(struct stele_log_dirs *dirs);
 

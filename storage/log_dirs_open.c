@@ -470,13 +470,14 @@ static enum stele_err read_points(struct stele_log_dirs *dirs, int at, struct st
 static enum stele_err take_marker(struct stele_log_dirs *dirs, int at, struct stele_error *error)
 {
     const char *dir = dirs->dirs[at].path;
-    bool was_clean = false;
-    enum stele_err err = stele_clean_shutdown_take(vfs_of(dirs), dir, &was_clean);
+    struct stele_clean_shutdown marker;
+    enum stele_err err = stele_clean_shutdown_take(vfs_of(dirs), dirs->env->mem, dir, &marker);
     if (err != STELE_OK)
         return stele_error_set(error, err, "%.300s/" STELE_CLEAN_SHUTDOWN_FILE ": %s", dir, stele_err_text(err));
+    dirs->dirs[at].clean_epoch = marker.node_epoch;
     for (int i = 0; i < dirs->found_count; i++) {
         if (dirs->found[i].dir == at)
-            dirs->found[i].was_clean = was_clean;
+            dirs->found[i].was_clean = marker.was_clean;
     }
     stele_log_dirs__finish_deletions(dirs, dir);
     return STELE_OK;
@@ -512,6 +513,7 @@ static enum stele_err new_dirs(const struct stele_log_dirs_options *options, str
     dirs->node_id = options->node_id;
     dirs->dirs = stele_mem_array(mem, STELE_MEM_LOG, (size_t)options->count, sizeof(*dirs->dirs));
     for (int i = 0; i < options->count && dirs->dirs != NULL; i++) {
+        dirs->dirs[i].clean_epoch = -1;
         dirs->dirs[i].path = stele_mem_string(mem, STELE_MEM_LOG, options->paths[i]);
         if (dirs->dirs[i].path == NULL)
             break;

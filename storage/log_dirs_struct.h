@@ -18,6 +18,7 @@ struct stele_log_dir {
     bool is_stale;                 /* its checkpoints may name partitions that are gone */
     bool has_properties;
     struct stele_meta_properties properties;
+    int64_t clean_epoch; /* of the marker that was taken; -1: none */
     int partitions;
 };
 

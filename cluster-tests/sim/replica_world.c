@@ -198,6 +198,7 @@ static void registered(struct replica_node *node)
 {
     struct replica_world *world = node->world;
     node->node_epoch = ++world->last_node_epoch;
+    node->server.node->node_epoch = node->node_epoch;
     sim_world_log(&world->world, "controller: %d is registered as %lld", (int)node->node_id,
                   (long long)node->node_epoch);
     for (int i = 0; i < REPLICA_PARTITIONS; i++) {

@@ -233,6 +233,15 @@ static void copy_settings(struct sim_server *server)
     }
 }
 
+/* Of the machine's kernel: the same until it loses its power. Not drawn, so that runs stay what they are. */
+static struct stele_uuid boot_id(const struct sim_server *server)
+{
+    struct stele_uuid uuid = {.bytes = {1}};
+    (void)snprintf((char *)uuid.bytes + 1, sizeof(uuid.bytes) - 1, "%.5s%lld", server->address,
+                   (long long)server->boots);
+    return uuid;
+}
+
 static void run_begin(struct sim_event *event)
 {
     struct sim_server *server = STELE_CONTAINER_OF(event, struct sim_server, begin);
@@ -241,6 +250,7 @@ static void run_begin(struct sim_event *event)
                                          .nets = server->net_list,
                                          .shard_count = server->shard_count,
                                          .settings = server->life_settings,
+                                         .boot_id = boot_id(server),
                                          .open = on_open,
                                          .ready = on_ready,
                                          .stopped = on_stopped,
@@ -354,6 +364,7 @@ static void take_down(struct sim_server *server)
                                                      SIM_DISK_KILL, SIM_DISK_KILL};
     bool is_power = server->death == SIM_DEATH_POWER_ORDERED || server->death == SIM_DEATH_POWER_ADVERSARIAL;
     bool is_own = server->death == SIM_DEATH_FAILED || server->death == SIM_DEATH_STOPPED;
+    server->boots += is_power;
     bool frees = is_own || (!is_power && sim_chance(sim_stream(server->world, SIM_STREAM_KILL), 1, 2));
     if (frees && server->node != NULL)
         free_node(server);

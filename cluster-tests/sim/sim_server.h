@@ -42,8 +42,8 @@ struct sim_server {
     enum sim_server_state state;
     enum sim_death death; /* of the end that is under way */
     bool is_stop_clean;
-    bool is_open; /* connections are taken */
-    int64_t starts;
+    bool is_open;          /* connections are taken */
+    int64_t starts, boots; /* of the program; losses of the machine's power */
     /* Its owner. before_death sees the disk as the dying program leaves it; dead is called when all is gone. */
     void (*ready)(struct sim_server *server);
     void (*before_death)(struct sim_server *server);

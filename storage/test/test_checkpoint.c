@@ -329,9 +329,9 @@ static void test_meta_properties(void **state)
 static void test_clean_shutdown(void **state)
 {
     struct fixture *f = *state;
-    bool was_clean = true;
-    assert_ok(stele_clean_shutdown_take(f->vfs, "/d", &was_clean));
-    assert_false(was_clean);
+    struct stele_clean_shutdown found = {.was_clean = true};
+    assert_ok(stele_clean_shutdown_take(f->vfs, &f->memory.mem, "/d", &found));
+    assert_true(!found.was_clean && found.node_epoch == -1);
     for (int64_t at = 0; at < 12; at++) {
         disk_fail(f->disk, at, STELE_IO, true);
         enum stele_err err = stele_clean_shutdown_write(f->vfs, "/d", -1);
@@ -340,14 +340,44 @@ static void test_clean_shutdown(void **state)
         assert_true(err != STELE_OK || disk_has(f->disk, "/d/" STELE_CLEAN_SHUTDOWN_FILE));
         disk_put_text(f->disk, "/d/" STELE_CLEAN_SHUTDOWN_FILE, "{}");
         disk_fail(f->disk, at, STELE_IO, true);
-        err = stele_clean_shutdown_take(f->vfs, "/d", &was_clean);
+        err = stele_clean_shutdown_take(f->vfs, &f->memory.mem, "/d", &found);
         assert_int_equal(err != STELE_OK, sim_disk_has_struck(f->disk));
         sim_disk_crash(f->disk, SIM_DISK_ADVERSARIAL);
         if (err == STELE_OK)
-            assert_true(was_clean && !disk_has(f->disk, "/d/" STELE_CLEAN_SHUTDOWN_FILE));
+            assert_true(found.was_clean && found.node_epoch == -1 &&
+                        !disk_has(f->disk, "/d/" STELE_CLEAN_SHUTDOWN_FILE));
     }
     assert_ok(stele_clean_shutdown_write(f->vfs, "/d", 123));
     disk_assert_text(f->disk, "/d/" STELE_CLEAN_SHUTDOWN_FILE, "{\"version\":0,\"brokerEpoch\":123}");
+    assert_ok(stele_clean_shutdown_take(f->vfs, &f->memory.mem, "/d", &found));
+    assert_true(found.was_clean && found.node_epoch == 123);
+}
+
+/* The marker may be Kafka's or a damaged one: what makes no sense is a clean stop of no known life. */
+static void test_clean_epoch(void **state)
+{
+    struct fixture *f = *state;
+    static const struct {
+        const char *text;
+        int64_t epoch;
+    } cases[] = {
+        {"", -1},
+        {"{\"version\":0,\"brokerEpoch\":-1}", -1},
+        {"{\"version\":0,\"brokerEpoch\":0}", 0},
+        {"{\"brokerEpoch\":9223372036854775807,\"version\":0}", INT64_MAX},
+        {"{\"version\":0,\"brokerEpoch\":9223372036854775808}", -1},
+        {"{\"version\":0,\"brokerEpoch\":-7}", -1},
+        {"{\"version\":0,\"brokerEpoch\":}", -1},
+        {"{\"version\":0,\"brokerEpoch\":12", 12},
+        {"{\"version\":0,\"brokerEpoch\"", -1},
+    };
+    for (size_t i = 0; i < STELE_ARRAY_LEN(cases); i++) {
+        struct stele_clean_shutdown found = {.was_clean = false};
+        disk_put_text(f->disk, "/d/" STELE_CLEAN_SHUTDOWN_FILE, cases[i].text);
+        assert_ok(stele_clean_shutdown_take(f->vfs, &f->memory.mem, "/d", &found));
+        assert_true(found.was_clean && !disk_has(f->disk, "/d/" STELE_CLEAN_SHUTDOWN_FILE));
+        assert_int_equal(found.node_epoch, cases[i].epoch);
+    }
 }
 
 #define HEX "0123456789abcdef0123456789ABCDEF"
@@ -415,6 +445,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_partition_metadata_crashes, setup, teardown),
         cmocka_unit_test_setup_teardown(test_meta_properties, setup, teardown),
         cmocka_unit_test_setup_teardown(test_clean_shutdown, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_clean_epoch, setup, teardown),
         cmocka_unit_test(test_dir_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

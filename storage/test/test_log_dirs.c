@@ -510,8 +510,38 @@ static void test_create(void **state)
     stele_log_dirs_fail(dirs, 1, "test");
     assert_int_equal(f->env.traces[STELE_TRACE_DIR_FAILED], 1);
     assert_int_equal(stele_log_dirs_create(dirs, 1, "t", 5, &id, path), STELE_OFFLINE);
-    assert_int_equal(stele_log_dirs_mark_clean(dirs, 1), STELE_OFFLINE);
+    assert_int_equal(stele_log_dirs_mark_clean(dirs, 1, 41), STELE_OFFLINE);
     stele_log_dirs_close(dirs);
+}
+
+/* The life that stopped cleanly is known when every directory says the same, and only at the start after it. */
+static void test_clean_epoch(void **state)
+{
+    static const struct {
+        int64_t epochs[2]; /* -2: no marker */
+        int64_t known;
+    } cases[] = {{{41, 41}, 41}, {{41, 40}, -1}, {{41, -2}, -1}, {{-2, 41}, -1}, {{-1, -1}, -1}, {{0, 0}, 0}};
+    struct fixture *f = *state;
+    struct stele_log_dirs *dirs = NULL;
+    struct stele_uuid ids[2], again;
+    format_dirs(f);
+    for (size_t i = 0; i < STELE_ARRAY_LEN(cases); i++) {
+        assert_ok(open_dirs(f, &dirs));
+        assert_int_equal(stele_log_dirs_clean_epoch(dirs), -1);
+        for (int dir = 0; dir < 2; dir++) {
+            if (cases[i].epochs[dir] != -2)
+                assert_ok(stele_log_dirs_mark_clean(dirs, dir, cases[i].epochs[dir]));
+            assert_true(stele_log_dirs_id(dirs, dir, &ids[dir]));
+        }
+        stele_log_dirs_close(dirs);
+        assert_ok(open_dirs(f, &dirs));
+        assert_int_equal(stele_log_dirs_clean_epoch(dirs), cases[i].known);
+        assert_true(stele_log_dirs_id(dirs, 1, &again) && stele_uuid_equal(&again, &ids[1]));
+        assert_false(stele_uuid_equal(&ids[0], &ids[1]));
+        stele_log_dirs_fail(dirs, 1, "test");
+        assert_int_equal(stele_log_dirs_clean_epoch(dirs), -1);
+        stele_log_dirs_close(dirs);
+    }
 }
 
 /* A checkpoint round writes the three files of each live directory, and a clean stop is seen at the next start. */
@@ -529,7 +559,7 @@ static void test_checkpoint(void **state)
     disk_assert_text(f->disk, "/a/" STELE_HIGH_WATERMARK_FILE, "0\n1\nz 3 90\n");
     disk_assert_text(f->disk, "/b/c/" STELE_RECOVERY_POINT_FILE, "0\n1\na 0 50\n");
     disk_assert_text(f->disk, "/b/c/" STELE_LOG_START_FILE, "0\n0\n");
-    assert_ok(stele_log_dirs_mark_clean(dirs, 0));
+    assert_ok(stele_log_dirs_mark_clean(dirs, 0, 41));
     stele_log_dirs_close(dirs);
     sim_disk_crash(f->disk, SIM_DISK_ADVERSARIAL);
     assert_ok(open_dirs(f, &dirs));
@@ -704,7 +734,7 @@ static enum stele_err run_checkpoint(struct stele_log_dirs *dirs)
 
 static enum stele_err run_mark_clean(struct stele_log_dirs *dirs)
 {
-    return stele_log_dirs_mark_clean(dirs, 0);
+    return stele_log_dirs_mark_clean(dirs, 0, 41);
 }
 
 static enum stele_err run_format(struct stele_log_dirs *dirs)
@@ -853,6 +883,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_create, setup, teardown),
         cmocka_unit_test_setup_teardown(test_create_crashes, setup, teardown),
         cmocka_unit_test_setup_teardown(test_checkpoint, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_clean_epoch, setup, teardown),
         cmocka_unit_test_setup_teardown(test_reserve, setup, teardown),
         cmocka_unit_test_setup_teardown(test_room, setup, teardown),
         cmocka_unit_test_setup_teardown(test_other_node, setup, teardown),

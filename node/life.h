@@ -1,0 +1,45 @@
+/* This node's own life in its cluster: registers with the active controller, heartbeats, leaves in order
+ * (replication/node_life.h decides). Belongs to the control shard. A node that is alone has none.
+ *
+ * Invariants
+ *  1. A request lives until it is answered or dropped; its answer goes to the machine as a message of its own.
+ *  2. Nothing is begun before the directories have their ids. */
+#ifndef STELE_NODE_LIFE_H
+#define STELE_NODE_LIFE_H
+
+#include "base/timing_wheel.h"
+#include "replication/node_life.h"
+
+struct stele_controller;
+
+struct stele_life {
+    struct stele_controller *control;
+    bool is_begun;
+    bool is_leaving;
+    struct stele_node_life machine;
+    struct stele_node_request request; /* as it registers */
+    struct stele_list calls;           /* not answered */
+    struct stele_timer timer;
+    enum stele_err told_err; /* that was traced */
+};
+
+void stele_life_init(struct stele_life *life, struct stele_controller *control);
+/** The cluster and the directories have their ids: registers. Nothing for a node that is alone. */
+void stele_life_begin(struct stele_life *life);
+/** The logs are open. */
+void stele_life_serve(struct stele_life *life);
+/** The image has more, or who leads the quorum has changed. */
+void stele_life_look(struct stele_life *life);
+/** A directory failed. */
+void stele_life_look_at_directories(struct stele_life *life);
+/** A connection with that node closed: when it is the controller, it may doubt this one. */
+void stele_life_shaken(struct stele_life *life, int32_t node_id);
+/** Asks the controller to let this node go, while it serves on; then stele_controller_left is called, perhaps inside.
+ */
+void stele_life_leave(struct stele_life *life);
+/** Sends nothing any more; before the peers' end. */
+void stele_life_end(struct stele_life *life);
+/** That a clean stop leaves on the disk; -1: none. */
+int64_t stele_life_node_epoch(const struct stele_life *life);
+
+#endif
