@@ -88,7 +88,6 @@ static void view_cluster(const struct stele_cli *cli, const cJSON *root)
         {NULL, NULL, STELE_VIEW_TEXT}};
     static const struct stele_view_column columns[] = {{"node", "NODE", STELE_VIEW_COUNT},
                                                        {"state", "STATE", STELE_VIEW_TEXT},
-                                                       {"controller", "CONTROLLER", STELE_VIEW_TEXT},
                                                        {"rack", "RACK", STELE_VIEW_TEXT},
                                                        {"version", "VERSION", STELE_VIEW_TEXT},
                                                        {"last_heard_ms", "LAST HEARD", STELE_VIEW_SPAN_MS},

@@ -73,7 +73,8 @@ int stele_cli_report_controlled(const struct stele_cli *cli, const struct stele_
 {
     static const struct stele_setting settings[] = {
         {"client.id", "stele"}, {"request.timeout.ms", "2000"}, {NULL, NULL}}; /* who waited waits no longer */
-    bool is_late = result->code == STELE_NOT_CONTROLLER || stele_cli_exit_of(result->code) == STELE_CLI_UNREACHABLE;
+    bool is_late = result->code == STELE_NOT_CONTROLLER || (stele_cli_exit_of(result->code) == STELE_CLI_UNREACHABLE &&
+                                                            strstr(result->text, "no answer from") != NULL);
     struct stele_client *client = is_late ? stele_client_new(cli->bootstrap, settings, NULL) : NULL;
     struct stele_quorum_description *quorum = NULL;
     struct stele_result looked = {.code = -1};

@@ -65,14 +65,21 @@ enum stele_err stele_client__explain(struct stele_client *client, struct stele_w
 enum stele_err stele_client__wait_for(struct stele_client *client, struct stele_waited *waited,
                                       struct stele_request *request)
 {
-    int64_t until = stele_client__now_ms(client) + stele_client__timeout_ms(client);
+    int64_t until = stele_client__until_ms(client);
     struct stele_backoff backoff = {0};
+    struct stele_error told = {.text = ""};
     enum stele_err err;
     do {
         err = stele_client__wait_once(client, waited, request, until);
         if (err == STELE_OK || (waited->is_done && waited->is_final))
             return err;
+        if (waited->error->text[0] != 0)
+            told = *waited->error;
     } while (stele_client__wait_to_retry(client, &backoff, err, until));
+    if (waited->error->text[0] == 0 && told.text[0] != 0) { /* what a node said is worth more than that time ran out */
+        *waited->error = told;
+        waited->err = told.err;
+    }
     return stele_client__explain(client, waited);
 }
 
@@ -92,9 +99,15 @@ enum stele_err stele_client__no_topic(struct stele_error *error, const char *top
         "there is no topic '%.200s'; stele topic list shows those that are, stele topic create makes one", topic);
 }
 
+int64_t stele_client__until_ms(const struct stele_client *client)
+{
+    return stele_client__now_ms(client) + stele_settings_int(client->settings, "request.timeout.ms");
+}
+
+/* The rest is for the way. */
 int32_t stele_client__timeout_ms(const struct stele_client *client)
 {
-    return (int32_t)stele_settings_int(client->settings, "request.timeout.ms");
+    return (int32_t)(stele_settings_int(client->settings, "request.timeout.ms") * 9 / 10);
 }
 
 struct topic_wanted {
@@ -173,7 +186,7 @@ static enum stele_err find_place(struct stele_client *client, const struct stele
 enum stele_err stele_client__wait_at_leader(struct stele_client *client, struct stele_waited *waited,
                                             struct stele_request *request, const struct stele_place *place)
 {
-    int64_t until = stele_client__now_ms(client) + stele_client__timeout_ms(client);
+    int64_t until = stele_client__until_ms(client);
     struct stele_backoff backoff = {0};
     enum stele_err err;
     do {

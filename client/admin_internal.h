@@ -44,6 +44,9 @@ STELE_MUST_CHECK enum stele_err stele_client__wait_at_leader(struct stele_client
 void stele_waited_end(struct stele_waited *waited, enum stele_err err, const char *message);
 /** The error of somebody who named a topic that is not there. */
 enum stele_err stele_client__no_topic(struct stele_error *error, const char *topic);
+/** When a call that begins now is given up, */
+int64_t stele_client__until_ms(const struct stele_client *client);
+/** and how long the node that is asked may take, so that its answer comes before. */
 int32_t stele_client__timeout_ms(const struct stele_client *client);
 
 /** An object that the caller frees at once. Functions that take memory from it give NULL when there is none, and

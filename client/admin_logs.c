@@ -250,7 +250,7 @@ static enum stele_err ask(struct stele_client *client, struct part *part, unsign
                                                           .with_stats = (with & STELE_LOG_WITH_STATS) != 0}};
     if (!client->is_cluster)
         return stele_client__wait_for(client, &waited, &request);
-    int64_t until = stele_client__now_ms(client) + stele_client__timeout_ms(client);
+    int64_t until = stele_client__until_ms(client);
     enum stele_err err =
         waited.node == NULL ? STELE_LEADER_NOT_AVAILABLE : stele_client__wait_once(client, &waited, &request, until);
     if (err == STELE_OK || err == STELE_NO_MEMORY || !stele_client__may_retry(err))

@@ -146,7 +146,7 @@ static void fill_gaps(struct search *search)
 
 static enum stele_err begin_search(struct search *search)
 {
-    search->until = stele_client__now_ms(search->client) + stele_client__timeout_ms(search->client);
+    search->until = stele_client__until_ms(search->client);
     enum stele_err err = stele_client__topic(search->client, search->topic, &search->leaders, search->error);
     if (err != STELE_OK)
         return err;

@@ -105,7 +105,7 @@ static struct stele_client_node *look_for(struct stele_client *client, int32_t n
 
 static enum stele_err ask(struct stele_client *client, bool is_local, struct wanted *wanted, struct stele_error *error)
 {
-    int64_t until = stele_client__now_ms(client) + stele_client__timeout_ms(client);
+    int64_t until = stele_client__until_ms(client);
     struct stele_waited waited = {.purpose = STELE_FOR_LOOKING, .take = take_quorum, .error = error, .arg = wanted};
     struct stele_backoff backoff = {0};
     enum stele_err err;

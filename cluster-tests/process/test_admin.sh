@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What people ask of a cluster, on three processes: the state of its quorum from every node, also after its leader was killed.
+# What people ask of a cluster, on three processes: the state of its quorum from every node, also after its leader was killed; voters that go, come
+# and come back without their disk.
 #   test_admin.sh [DIRECTORY OF THE PROGRAMS]
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -50,7 +51,7 @@ for k in 1 2 3; do begin $k; done
 for k in 1 2 3; do ready $k; done
 
 # The quorum, told by its leader whoever is asked, and by each node for itself.
-voters='[(m["node"], m["role"] in ("voter", "leader")) for m in d["members"]] == [(1, True), (2, True), (3, True)]'
+voters='[m["node"] for m in d["members"] if m["role"] != "observer"] == [1, 2, 3]'
 holds "$voters"' and all(m["lag"] == 0 for m in d["members"]) and d["answered_by"] == d["leader"] and d["role"] == "leader"' "$stele" quorum status
 leader=$(of 'd["leader"]')
 gives 0 "" "$stele" quorum status
@@ -58,6 +59,27 @@ grep -qE "^leader +$leader\$" "$work/said" && grep -qE "^ +$leader +leader +[0-9
 for k in 1 2 3; do
     holds "$voters"' and d["answered_by"] == '$k' and d["leader"] == '"$leader" "$stele" -b "127.0.0.1:${ports[$((k - 1))]}" quorum status --local
 done
+
+# Voters: one stops voting and votes again; one that lost its disk is an observer until it is let in.
+other=$((leader % 3 + 1))
+roles() { echo '[(m["role"], m["lag"]) for m in d["members"] if m["node"] == '"$other"'][:1] == [("'"$1"'", 0)]'; }
+json_is() { "${@:2}" -o json >"$work/json" || die "$* gave $?"; [ "$(of "$1")" = True ] || { cat "$work/json"; die "$*"; }; }
+json_is 'd == {"node": '$other', "removed": True}' "$stele" quorum remove "$other"
+holds "$(roles observer)" "$stele" quorum status
+gives 3 "does not vote" "$stele" quorum remove "$other"
+gives 0 "" "$stele" quorum add "$other"
+holds "$(roles voter)" "$stele" quorum status
+gives 4 "votes already" "$stele" quorum add "$other"
+end "$other" KILL
+rm -rf "$work/data$other"
+begin "$other"; ready "$other"
+holds '[m["role"] for m in d["members"] if m["node"] == '"$other"'] == ["voter", "observer"]' "$stele" quorum status # the old disk and the new one
+deadline=$((SECONDS + 60)) # it has to have caught up first
+until "$stele" quorum readmit "$other" -o json >"$work/json" 2>"$work/errors"; do [ $SECONDS -lt $deadline ] || { cat "$work/errors"; die "no readmission"; }; done
+[ "$(of 'd["readmitted"]')" = True ] || die "quorum readmit"
+holds "$(roles voter)" "$stele" quorum status
+
+# The leader is killed; another one leads.
 end "$leader" KILL
 holds 'd["leader"] not in (None, '"$leader"') and [m["lag"] == 0 for m in d["members"]].count(True) >= 2' "$stele" quorum status
 killed=$leader leader=$(of 'd["leader"]')
@@ -74,6 +96,6 @@ begin "$leader" # not ready before there are others
 holds "$voters"' and d["answered_by"] == '"$leader"' and d["role"] != "leader"' "$stele" quorum status --local
 begin "$killed"; begin "$last"
 for k in 1 2 3; do ready $k; done
-holds "$voters"' and all(m["lag"] == 0 for m in d["members"])' "$stele" quorum status
+holds "$voters"' and all(m["lag"] == 0 for m in d["members"] if m["role"] != "observer")' "$stele" quorum status
 for k in 1 2 3; do end $k TERM; done
 echo "admin: done"
