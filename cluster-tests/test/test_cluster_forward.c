@@ -2,6 +2,7 @@
 #include "base/test/support.h"
 #include "cluster-tests/sim/cluster_nodes.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { SECOND_US = 1000000, MS_US = 1000, SEEDS = 24 };
@@ -230,6 +231,39 @@ static void test_asked_dies(void **state)
     }
 }
 
+/* Memory fails at both ends, at any place: everything is answered or cut off, what is said to be done is done, and
+ * afterwards all is as before. */
+static void test_no_memory(void **state)
+{
+    (void)state;
+    int done = 0, failed = 0;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        begin(seed);
+        int32_t leader = cluster_nodes_leader(&nodes), asked = other_than(leader);
+        for (int round = 0; round < 20; round++) {
+            char value[16];
+            (void)snprintf(value, sizeof(value), "%d", 800000 + round);
+            struct stele_request request = alter(value);
+            nodes.nodes[(round % 2 ? leader : asked) - 1].process.no_memory = 20000;
+            struct cluster_ask *ask = cluster_nodes_send(&nodes, asked, &request);
+            cluster_nodes_run(&nodes, SECOND_US / 4);
+            nodes.nodes[leader - 1].process.no_memory = nodes.nodes[asked - 1].process.no_memory = 0;
+            cluster_nodes_run(&nodes, 20 * SECOND_US);
+            assert_true(ask->is_done);
+            bool is_ok = ask->err == STELE_OK && ask->response.body.alter_settings.err == STELE_OK;
+            if (is_ok)
+                assert_int_equal(bytes_of(asked), 800000 + round);
+            done += is_ok;
+            failed += !is_ok;
+            cluster_ask_end(ask);
+            cluster_nodes_start(&nodes);
+        }
+        cluster_nodes_deinit(&nodes);
+    }
+    assert_true(done > 0);
+    assert_true(failed > 0);
+}
+
 /* No producer id is given twice, whichever node is asked and whoever leads. */
 static void test_producer_ids(void **state)
 {
@@ -266,9 +300,9 @@ static void test_producer_ids(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_own_writes),   cmocka_unit_test(test_node_setting),  cmocka_unit_test(test_no_leader),
-        cmocka_unit_test(test_leader_dies),  cmocka_unit_test(test_leader_starts), cmocka_unit_test(test_asked_dies),
-        cmocka_unit_test(test_producer_ids),
+        cmocka_unit_test(test_own_writes),  cmocka_unit_test(test_node_setting),  cmocka_unit_test(test_no_leader),
+        cmocka_unit_test(test_leader_dies), cmocka_unit_test(test_leader_starts), cmocka_unit_test(test_asked_dies),
+        cmocka_unit_test(test_no_memory),   cmocka_unit_test(test_producer_ids),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
