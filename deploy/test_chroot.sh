@@ -3,7 +3,6 @@
 # it; there `make demo`, then the tour of the README. Takes six minutes or more, root's rights to mount, and the network.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-release=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
 [ "$(id -u)" = 0 ] && unshare --mount --pid --fork true 2>/dev/null || { echo "needs root's right to mount"; exit 77; }
 command -v debootstrap >/dev/null || { echo "needs debootstrap: tools/deps.sh long"; exit 77; }
 work=$(mktemp -d)
@@ -11,21 +10,9 @@ work=$(mktemp -d)
 trap 'rm -rf --one-file-system "$work"' EXIT
 die() { echo "test_chroot: $*"; exit 1; }
 
-mirror=$(apt-get indextargets --format '$(CODENAME) $(REPO_URI)' 'Created-By: Packages' | awk -v release="$release" '$1 == release {print $2; exit}')
-[ -n "$mirror" ] || die "apt-get knows no packages of '$release': is this Debian, after apt-get update?"
 from=$SECONDS
-debootstrap --variant=minbase "$release" "$work/os" "$mirror" >"$work/log" 2>&1 || { tail -n 20 "$work/log"; die "debootstrap"; }
-echo "a minimal $release: $((SECONDS - from)) s"
-
-# The way to packages: sources, options, keys wherever the sources say they lie, names of hosts, certificates for https.
-rm -rf "$work/os/etc/apt/sources.list"*
-cp -rT /etc/apt "$work/os/etc/apt"
-{ grep -rhoE 'signed-by *[:=] *[^] ]+' -i /etc/apt/sources.list* 2>/dev/null | grep -oE '/[^ ,]+' || true; } | sort -u | while read -r key; do
-    [ ! -f "$key" ] || install -D -m 644 "$key" "$work/os$key"
-done
-for file in /etc/resolv.conf /etc/hosts /etc/ssl/certs/ca-certificates.crt; do
-    [ ! -f "$file" ] || { rm -f "$work/os$file"; install -D -m 644 "$file" "$work/os$file"; }
-done
+"$root/deploy/minimal.sh" "$work/os" || die "minimal.sh"
+echo "a minimal Debian: $((SECONDS - from)) s"
 
 # The checkout: what is committed.
 mkdir -p "$work/os/root/stele"

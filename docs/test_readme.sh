@@ -28,6 +28,17 @@ cluster-tests/kafka/test_*.sh | tools/test.sh | cluster-tests/kafka/test_*.sh
 cluster-tests/golden/test_*.sh | tools/test.sh | cluster-tests/golden/test_*.sh
 docs/test_*.sh | tools/test.sh | docs/test_*.sh
 deploy/test_chroot.sh | tools/test-long.sh | deploy/test_chroot.sh
+deploy/test.sh | tools/test-long.sh | deploy/test.sh
+deploy/base-image.sh | deploy/test.sh | "$here/base-image.sh"
+docker build -f deploy/Dockerfile -t stele . | deploy/test.sh | docker build -f "$here/Dockerfile" -t "$STELE_IMAGE" "$root"
+docker run --detach * stele | deploy/test.sh | docker run --detach
+docker run --rm --network stele_default * | deploy/test.sh | --network "${project}_default"
+docker exec stele stele topic list | deploy/test.sh | docker exec "$project" stele topic list
+docker compose -p stele -f deploy/compose.yaml * | deploy/test.sh | "${how[@]}" -p "$project" -f "$here/compose.yaml"
+docker stop | deploy/test.sh | docker stop
+docker ps | deploy/test.sh | .State.Health.Status
+stele quorum status | deploy/test.sh | stele quorum status
+stele -b 127.0.0.1:7841,127.0.0.1:7842,127.0.0.1:7843 quorum status | deploy/test.sh | from_here quorum status
 cmake --preset asan * | tools/test.sh | check asan tests asan
 ctest --preset dev -L sim -V | tools/test.sh | ctest --preset dev -L sim -V
 ctest --preset dev -L long | tools/test-long.sh | ctest --preset dev -L long
@@ -55,7 +66,7 @@ TABLE
 python3 - "$root" "$work/table" <<'PYTHON'
 import fnmatch, glob, os, re, shutil, sys
 root, table = sys.argv[1:]
-ours = {"make", "stele", "steled", "stele-sim", "cc", "cmake", "ctest", "export", "printf", "kill", "apt-cache"}
+ours = {"make", "stele", "steled", "stele-sim", "cc", "cmake", "ctest", "export", "printf", "kill", "apt-cache", "docker"}
 rows = [[part.strip() for part in line.split(" | ", 2)] for line in open(table)]
 pages = [root + "/README.md"] + sorted(glob.glob(root + "/docs/*.md"))
 bad, found, used = [], {}, set()

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs what is missing on a Debian machine:  deps.sh build|test|long
+# Installs what is missing on a Debian machine:  deps.sh build|test|long|docker
 # build: what compiling and running needs. test: sanitizers, clang, and a JDK with Maven for Kafka's own tools. long: valgrind and debootstrap too.
+# docker: what deploy/test.sh needs, and nothing else.
 set -euo pipefail
 
 build=(gcc make cmake ninja-build pkg-config libevent-dev protobuf-c-compiler libprotobuf-c-dev libcmocka-dev libisal-dev
@@ -9,7 +10,11 @@ test=(clang clang-format libclang-rt-14-dev binutils tar)
 
 want=("${build[@]}")
 [ "${1:-build}" != long ] || want+=(valgrind debootstrap)
-if [ "${1:-build}" != build ]; then
+if [ "${1:-build}" = docker ]; then
+    want=(debootstrap)
+    command -v dockerd >/dev/null || want+=(docker.io)
+    docker compose version >/dev/null 2>&1 || command -v docker-compose >/dev/null || want+=(docker-compose)
+elif [ "${1:-build}" != build ]; then
     want+=("${test[@]}")
     command -v javac >/dev/null || want+=(openjdk-17-jdk-headless)
     command -v mvn >/dev/null || want+=(maven)

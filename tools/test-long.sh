@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What does not fit into `make test`: the tests labelled long, every fuzzer for ten minutes, ten times the crashes and seeds,
-# the unit tests under valgrind, the README's tour on a new machine. About three hours on 2 cores; STELE_LONG_PERCENT=1 takes a hundredth of all that can be
-# shortened. Inputs that fuzzers find lie in build/fuzz/corpus and stay. Arguments: only these checks (chroot long crashes
+# the unit tests under valgrind, the README's tour on a new machine, a cluster of containers. About three hours on 2 cores; STELE_LONG_PERCENT=1 takes a hundredth of all that can be
+# shortened. Inputs that fuzzers find lie in build/fuzz/corpus and stay. Arguments: only these checks (chroot compose long crashes
 # seeds valgrind fuzz).
 names=" $* "
 . "$(dirname "${BASH_SOURCE[0]}")/checks.sh"
@@ -58,6 +58,7 @@ for test in json.load(sys.stdin)["tests"]:
 wanted() { [ "$names" = "  " ] || [[ "$names" = *" $1 "* ]]; }
 
 ! wanted chroot || check chroot deploy/test_chroot.sh
+! wanted compose || check compose deploy/test.sh
 check dev-build build dev
 ! wanted long || check long ctest --preset dev -L long --output-on-failure
 for name in crashes seeds valgrind fuzz; do

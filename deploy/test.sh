@@ -1,0 +1,121 @@
+#!/usr/bin/env bash
+# The cluster of compose.yaml as its users meet it: it is built, comes up healthy without a file of a node's own, is reached from this machine by port
+# and from other containers by name, stops cleanly on SIGTERM. Needs root's rights; installs docker and Compose where they are not, and starts docker where it is not running, for
+# itself alone (its images stay in build/docker). Takes about six minutes the first time.
+#   [STELE_IMAGE=NAME] deploy/test.sh [COMPOSE...]     that image instead of one that is built; by default `docker compose`, or else `docker-compose`
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(dirname "$here")
+project=steletest$$
+work=$(mktemp -d)
+daemon=
+die() { echo "test: $*"; [ -z "${up:-}" ] || compose logs --tail 20 2>&1 || true; [ -z "${is_lone:-}" ] || docker logs "$project" 2>&1 || true; exit 1; }
+finish() {
+    [ -z "${up:-}" ] || compose down --volumes --timeout 5 >/dev/null 2>&1 || true
+    [ -z "${is_lone:-}" ] || { docker rm --force --volumes "$project"; docker volume rm "$project"; } >/dev/null 2>&1 || true
+    if [ -n "$daemon" ]; then kill "$daemon" 2>/dev/null || true; wait "$daemon" 2>/dev/null || true; fi
+    rm -rf "$work"
+}
+trap finish EXIT
+
+[ "$(id -u)" = 0 ] || { echo "needs root's rights"; exit 77; }
+"$root/tools/deps.sh" docker >"$work/log" 2>&1 || { echo "docker cannot be installed"; exit 77; }
+
+# await SECONDS WHAT COMMAND...: until the command succeeds.
+await() {
+    local deadline=$((SECONDS + $1)) what=$2
+    shift 2
+    until "$@" >"$work/awaited" 2>&1; do
+        [ $SECONDS -lt $deadline ] || { cat "$work/awaited"; die "$what"; }
+    done
+}
+
+if ! docker version >/dev/null 2>&1; then
+    mkdir -p "$root/build/docker"
+    export DOCKER_HOST=unix://$work/docker.sock
+    dockerd --data-root "$root/build/docker" --exec-root "$work/exec" --pidfile "$work/docker.pid" --host "$DOCKER_HOST" >"$work/dockerd" 2>&1 &
+    daemon=$!
+    answers() { docker version || ! kill -0 "$daemon" 2>/dev/null; }
+    await 60 "docker does not answer: $(tail -n 3 "$work/dockerd")" answers
+    kill -0 "$daemon" 2>/dev/null || { tail -n 3 "$work/dockerd"; echo "docker cannot be started"; exit 77; }
+fi
+how=("$@")
+[ ${#how[@]} -gt 0 ] || if docker compose version >/dev/null 2>&1; then how=(docker compose); else how=(docker-compose); fi
+compose() { "${how[@]}" -p "$project" -f "$here/compose.yaml" "$@"; }
+
+# Three ports that are free: what their numbers begin with.
+STELE_PORTS=1784
+taken() { for k in 1 2 3; do if (: <"/dev/tcp/127.0.0.1/$STELE_PORTS$k") 2>/dev/null; then return 0; fi; done; return 1; }
+while taken; do STELE_PORTS=$((STELE_PORTS + 1)); done
+export STELE_PORTS
+
+from=$SECONDS build=()
+if [ -z "${STELE_IMAGE:-}" ]; then
+    export STELE_IMAGE=stele-test DOCKER_BUILDKIT=${DOCKER_BUILDKIT:-0} # a base that is only here is found by this one
+    build=(--build)
+    "$here/base-image.sh" >"$work/log" 2>&1 || { tail -n 20 "$work/log"; die "base-image.sh"; }
+    docker build -f "$here/Dockerfile" -t "$STELE_IMAGE" "$root" >"$work/log" 2>&1 || { tail -n 40 "$work/log"; die "the image is not built"; }
+fi
+echo "image: $(docker image inspect --format '{{.Size}}' "$STELE_IMAGE" | awk '{printf "%.1f MB", $1 / 1e6}'), $((SECONDS - from)) s"
+
+health() { docker inspect --format '{{.State.Health.Status}}' "$1"; }
+is_healthy() { for name in "$@"; do [ "$(health "$name")" = healthy ] || return 1; done; }
+# Stops cleanly in time, which its log says too.
+stops() {
+    docker stop --time 30 "$1" >/dev/null
+    [ "$(docker inspect --format '{{.State.ExitCode}}' "$1")" = 0 ] || die "SIGTERM does not stop $1 cleanly"
+    docker logs "$1" 2>&1 | tail -n 3 | grep -q 'stopped cleanly' || die "$1 does not say that it stopped"
+}
+
+# A node that is alone keeps its data over a new container, and is reached by its port.
+lone() {
+    docker run --detach --name "$project" --publish "127.0.0.1:${STELE_PORTS}1:7835" --env STELED_ADVERTISED_LISTENERS="127.0.0.1:${STELE_PORTS}1" \
+        --volume "$project:/var/lib/stele" "$STELE_IMAGE" >/dev/null
+    await 60 "a node alone is not healthy" is_healthy "$project"
+}
+alone() { docker run --rm --interactive --network host --env STELE_BOOTSTRAP="127.0.0.1:${STELE_PORTS}1" --entrypoint stele "$STELE_IMAGE" "$@"; }
+is_lone=1
+lone
+docker exec "$project" stele topic create greetings >/dev/null
+echo ciao | alone produce greetings
+stops "$project"
+docker rm "$project" >/dev/null
+lone
+docker exec "$project" stele topic list | grep -q greetings || die "the topic of a node alone is gone"
+[ "$(alone consume greetings --from beginning --to end)" = ciao ] || die "the record of a node alone is gone"
+stops "$project"
+docker rm "$project" >/dev/null
+docker volume rm "$project" >/dev/null
+is_lone=
+echo "alone: healthy, its data outlives the container"
+
+container() { compose ps -q "node$1"; }
+# stele by way of the ports of this machine, and by the names in the network of the cluster.
+outside=127.0.0.1:${STELE_PORTS}1,127.0.0.1:${STELE_PORTS}2,127.0.0.1:${STELE_PORTS}3
+inside=node1:7835,node2:7835,node3:7835
+from_here() { docker run --rm --interactive --network host --env STELE_BOOTSTRAP="$outside" --entrypoint stele "$STELE_IMAGE" "$@"; }
+from_beside() { docker run --rm --interactive --network "${project}_default" --env STELE_BOOTSTRAP="$inside" --entrypoint stele "$STELE_IMAGE" "$@"; }
+
+from=$SECONDS up=1
+compose up "${build[@]}" --detach >"$work/log" 2>&1 || { tail -n 20 "$work/log"; die "compose up"; }
+nodes=("" "$(container 1)" "$(container 2)" "$(container 3)")
+await 120 "not all are healthy" is_healthy "${nodes[@]:1}"
+echo "up: three healthy nodes, $((SECONDS - from)) s"
+
+for k in 1 2 3; do
+    [ "$(docker inspect --format '{{.Config.User}}' "${nodes[k]}")" = 7835:7835 ] || die "node $k runs as root"
+    docker exec "${nodes[k]}" stele quorum status >"$work/log" 2>&1 || { cat "$work/log"; die "stele does not answer in the container of node $k"; }
+done
+# One quorum of three, the same from both sides.
+for side in here beside; do
+    "from_$side" quorum status -o json >"$work/quorum.$side" || die "the cluster is not reached from $side"
+    [ "$(grep -oE '"role":\s*"(leader|voter)"' "$work/quorum.$side" | wc -l)" -ge 3 ] || { cat "$work/quorum.$side"; die "not three voters, from $side"; }
+done
+echo "reached: from this machine at $outside, from beside at $inside"
+
+# A node that is told to stop does so cleanly, and comes back.
+stops "${nodes[2]}"
+from_here quorum status >"$work/log" 2>&1 || { cat "$work/log"; die "two of three do not go on"; }
+docker start "${nodes[2]}" >/dev/null
+await 60 "node 2 is not healthy again" is_healthy "${nodes[@]:1}"
+echo "stopped cleanly, and back"
