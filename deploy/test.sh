@@ -75,6 +75,9 @@ lone() {
 }
 alone() { docker run --rm --interactive --network host --env STELE_BOOTSTRAP="127.0.0.1:${STELE_PORTS}1" --entrypoint stele "$STELE_IMAGE" "$@"; }
 is_lone=1
+mkdir "$work/roots"
+docker run --rm --volume "$work/roots:/var/lib/stele" "$STELE_IMAGE" >"$work/log" 2>&1 && die "it serves from a directory that is not its user's"
+grep -q 'user 7835, who runs this, may not read and write /var/lib/stele' "$work/log" || { cat "$work/log"; die "why it does not"; }
 lone
 docker exec "$project" stele topic create greetings >/dev/null
 echo ciao | alone produce greetings

@@ -11,6 +11,8 @@
 #include "node/settings.h"
 
 #include <ctype.h>
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -298,11 +300,27 @@ static void print_ready(void *arg, const char *addresses)
     fflush(stdout);
 }
 
+/* What a container's user meets first, whose directory was made by root. What becomes of the directory is not decided
+ * here. */
+static void warn_of_rights(const struct steled *steled)
+{
+    const char *at = stele_settings_text(steled->settings, "log.dirs");
+    while (*(at += strspn(at, " ,")) != 0) {
+        char path[PATH_MAX];
+        int bytes = (int)strcspn(at, ",");
+        (void)snprintf(path, sizeof(path), "%.*s", bytes, at);
+        if (access(path, R_OK | W_OK | X_OK) != 0 && errno == EACCES)
+            fprintf(stderr, "steled: user %d, who runs this, may not read and write %s\n", (int)geteuid(), path);
+        at += bytes;
+    }
+}
+
 static int serve(struct steled *steled)
 {
     struct stele_log_sink sink = {.fd = STDERR_FILENO, .level_min = STELE_LEVEL_INFO};
     struct stele_server_options options = {
         .mem = &steled->mem, .vfs = steled->vfs, .settings = steled->settings, .sink = &sink, .ready = print_ready};
+    warn_of_rights(steled);
     steled->mem.limit_bytes = stele_node_memory_budget(steled->settings);
     if (steled->mem.limit_bytes > 0)
         steled->mem.source = stele_heap_hold(&steled->heap, &steled->mem);
