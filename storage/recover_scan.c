@@ -734,8 +734,13 @@ enum stele_err stele_recovery_scan_one(struct stele_recovery *rec, int at, bool 
     return err;
 }
 
-static enum stele_err assign_epochs(struct stele_recovery *rec, const struct stele_segment *seg)
+/* What rotted is passed over, as far as batches of the segment lie behind it: their epochs are as true. */
+static enum stele_err assign_epochs(struct stele_recovery *rec, int at)
 {
+    const struct stele_log *log = rec->log;
+    const struct stele_segment *seg = log->segments[at];
+    int64_t bound = at + 1 < log->segment_count ? log->segments[at + 1]->base_offset : INT64_MAX;
+    int64_t end = seg->base_offset;
     struct stele_file *file = NULL;
     struct stele_scanned batch;
     enum stele_err err = stele_cached_file_pin(seg->file, &file);
@@ -744,7 +749,14 @@ static enum stele_err assign_epochs(struct stele_recovery *rec, const struct ste
     err = stele_scan_start(&rec->scan, file, 0, seg->bytes);
     while (err == STELE_OK) {
         err = stele_segment_scan_next(seg, &rec->scan, &batch);
-        if (err == STELE_OK && batch.header.partition_leader_epoch > stele_epoch_cache_latest(&rec->log->epochs))
+        if (err == STELE_CORRUPT) {
+            err = stele_scan_resync(&rec->scan, end);
+            continue;
+        }
+        if (err != STELE_OK || batch.header.base_offset < end || batch.header.base_offset >= bound)
+            break;
+        end = stele_batch_last_offset(&batch.header) + 1;
+        if (batch.header.partition_leader_epoch > stele_epoch_cache_latest(&rec->log->epochs))
             err = stele_epoch_cache_assign(&rec->log->epochs, batch.header.partition_leader_epoch,
                                            batch.header.base_offset);
     }
@@ -756,7 +768,7 @@ enum stele_err stele_recovery_rebuild_epochs(struct stele_recovery *rec, int cou
 {
     stele_epoch_cache_clear(&rec->log->epochs);
     for (int at = 0; at < count; at++) {
-        enum stele_err err = assign_epochs(rec, rec->log->segments[at]);
+        enum stele_err err = assign_epochs(rec, at);
         if (err != STELE_OK)
             return stele_recovery_fail(rec, err, rec->log->segments[at], "it cannot be read");
     }
