@@ -126,6 +126,7 @@ struct crash_world {
     bool had_damage;       /* in this run */
     bool had_rot;          /* in this run */
     bool had_lost_start;   /* in this run: the checkpoint of the log's start rotted */
+    bool had_bad_epochs;   /* the file of epochs rotted, and no clean stop wrote it anew */
     bool has_met_error;    /* a call of the last start failed */
     bool power_was_lost;   /* since the log was last up */
     bool has_lost_pages;   /* a failed sync left pages in the cache alone */

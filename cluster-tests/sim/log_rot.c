@@ -220,7 +220,8 @@ static void rot_log(struct crash_world *world)
 {
     struct rot_file file;
     size_t pos = 0, end = 0;
-    if (!pick_file(world, ".log", &file))
+    /* No checksum is in the file of epochs: what is wrong in it may be known by one batch alone. */
+    if (world->had_bad_epochs || !pick_file(world, ".log", &file))
         return;
     draw_range(world, file.count, &pos, &end);
     if (keep_off_uncovered(world, &file, &pos, &end)) {
@@ -291,6 +292,7 @@ void crash_rot(struct crash_world *world)
 {
     struct rot_file file;
     world->model.doing = "rot";
+    world->had_bad_epochs = world->had_bad_epochs && !world->checkpoint.is_clean;
     switch (stele_prng_below(&world->prng, 8)) {
     case 0:
         rot_index(world);
@@ -299,8 +301,11 @@ void crash_rot(struct crash_world *world)
         world->reached[POINT_ROT_SNAPSHOT] += rot_other(world, ".snapshot", &file);
         break;
     case 2: /* No checksum is in it: only the batches tell, not all where some are missing. */
-        if (!world->is_gappy && !log_model_has_rot(&world->model, 0, INT64_MAX))
-            world->reached[POINT_ROT_EPOCHS] += rot_other(world, STELE_LEADER_EPOCH_FILE, &file);
+        if (!world->is_gappy && !log_model_has_rot(&world->model, 0, INT64_MAX) &&
+            rot_other(world, STELE_LEADER_EPOCH_FILE, &file)) {
+            world->reached[POINT_ROT_EPOCHS]++;
+            world->had_bad_epochs = true;
+        }
         break;
     case 3: /* Not while a deletion from the front or the place of damage rests on it. */
         if (world->checkpoint.is_clean && !world->had_damage && !log_model_has_rot(&world->model, 0, INT64_MAX))

@@ -559,6 +559,7 @@ static void run_begin(struct crash_world *world, uint64_t seed)
     world->point_max = 0;
     world->epoch = 0;
     world->had_damage = world->had_rot = world->had_lost_start = world->has_met_error = false;
+    world->had_bad_epochs = false;
     world->is_full = world->power_was_lost = false;
     world->hung_us = 0;
     memset(world->producers, 0, sizeof(world->producers)); /* a seed says all */
