@@ -261,6 +261,17 @@ void stele_active_drop(struct stele_active_turn *turn)
     turn->active = NULL;
 }
 
+void stele_active_explain(const struct stele_active *active, enum stele_err err, struct stele_error *out_error)
+{
+    const struct stele_quorum *quorum = &log_of(active)->quorum;
+    if (err == STELE_NOT_CONTROLLER && quorum->role != STELE_QUORUM_LEADER &&
+        quorum->election.leader_id != STELE_NO_NODE)
+        (void)stele_error_set(out_error, err, "node %d is the controller, not this one: ask that one",
+                              (int)quorum->election.leader_id);
+    else
+        (void)stele_error_set(out_error, err, "%s", stele_metadata_log_why(err));
+}
+
 /* Records. */
 
 enum stele_err stele_active_add(struct stele_active_turn *turn, const struct stele_metadata_record *record)

@@ -74,6 +74,8 @@ void stele_active_end(struct stele_active_turn *turn);
 /** At the end of the node: takes it out wherever it is; also one that was never taken, or has ended. */
 void stele_active_drop(struct stele_active_turn *turn);
 
+/** What to tell who asked for a turn that ended with an error. */
+void stele_active_explain(const struct stele_active *active, enum stele_err err, struct stele_error *out_error);
 /** Adds a record; what it points to must live as long as the turn (the turn's arena does). Errors: NO_MEMORY. */
 STELE_MUST_CHECK enum stele_err stele_active_add(struct stele_active_turn *turn,
                                                  const struct stele_metadata_record *record);

@@ -1,14 +1,9 @@
-/* Where partitions lie, how they are opened, and what ends the process. Start and stop are in controller_life.c, the
- * rounds in controller_rounds.c, the creation of topics in handle_admin.c. */
+/* What ends the process, and the making of the controller. Start and stop are in controller_life.c, the rounds in
+ * controller_rounds.c, what partitions lie here in reconcile.c. */
 #include "node/controller.h"
 
 #include "base/check.h"
 #include "node/node_struct.h"
-#include "node/partition.h"
-#include "node/topic_ops.h"
-
-#include <stdio.h>
-#include <string.h>
 
 void stele_controller_job(struct stele_controller *control, struct stele_job *job)
 {
@@ -131,8 +126,6 @@ static void connection_closed(void *arg, int32_t node_id)
 void stele_controller_init(struct stele_controller *control, struct stele_node *node)
 {
     *control = (struct stele_controller){.node = node, .shard = &node->shards[STELE_SHARD_CONTROL]};
-    stele_list_init(&control->turns);
-    stele_list_init(&control->removals);
     stele_list_init(&control->waits);
     stele_list_init(&control->producer_ids.asking);
     stele_list_init(&control->parked);
@@ -150,6 +143,7 @@ void stele_controller_init(struct stele_controller *control, struct stele_node *
     stele_active_nodes_init(&control->active_nodes, &control->active);
     stele_life_init(&control->life, control);
     node->hooks = (struct stele_cluster_hooks){.connection_closed = connection_closed, .arg = control};
+    stele_reconcile_init(&control->reconcile, control);
     control->mlog.idle = log_idle;
     control->mlog.stirred = log_stirred;
     control->mlog.send = log_send;
@@ -159,20 +153,11 @@ void stele_controller_init(struct stele_controller *control, struct stele_node *
         stele_settings_int(node->settings, "metadata.log.max.record.bytes.between.snapshots");
 }
 
-void stele_controller_places_free(struct stele_controller *control, struct stele_place *places, int count)
-{
-    struct stele_mem *mem = control->shard->env->mem;
-    for (int i = 0; i < count; i++)
-        stele_mem_free(mem, places[i].path);
-    stele_mem_free(mem, places);
-}
-
 void stele_controller_deinit(struct stele_controller *control)
 {
     if (control->shard == NULL)
         return;
-    stele_controller_places_free(control, control->places, control->place_count);
-    stele_removals_free(control);
+    stele_reconcile_deinit(&control->reconcile);
     stele_controller_round_free(control);
     stele_formation_end(&control->formation);
     stele_metadata_log_halt(&control->mlog);
@@ -188,235 +173,4 @@ void stele_controller_deinit(struct stele_controller *control)
     stele_metadata_tail_deinit(&control->begin.tail);
     stele_metadata_log_deinit(&control->mlog);
     stele_log_dirs_close(control->dirs);
-}
-
-/* Places. All of it runs in a job. */
-
-struct placing {
-    struct stele_controller *control;
-    bool has_left; /* of a removed topic */
-    struct stele_place *places;
-    int count, capacity;
-};
-
-static enum stele_err add_place(struct placing *placing, const struct stele_place *place, const char *path)
-{
-    struct stele_mem *mem = placing->control->shard->env->mem;
-    if (placing->count == placing->capacity) {
-        int capacity = placing->capacity == 0 ? 16 : placing->capacity * 2;
-        struct stele_place *grown =
-            stele_mem_resize(mem, STELE_MEM_NODE, placing->places, (size_t)capacity * sizeof(*grown));
-        if (grown == NULL)
-            return STELE_NO_MEMORY;
-        placing->places = grown;
-        placing->capacity = capacity;
-    }
-    struct stele_place *added = &placing->places[placing->count];
-    *added = *place;
-    added->path = NULL;
-    if (path != NULL) {
-        added->path = stele_mem_string(mem, STELE_MEM_NODE, path);
-        if (added->path == NULL)
-            return STELE_NO_MEMORY;
-    }
-    placing->count++;
-    struct stele_image_partition *partition = &place->topic->partitions[place->number];
-    partition->is_placed = true;
-    partition->has_directory = path != NULL;
-    partition->dir = place->dir;
-    return STELE_OK;
-}
-
-/* A directory that is left of a topic that was removed: a crash came before it was renamed, or it was offline then. */
-static void delete_left(struct placing *placing, const struct stele_found_log *found,
-                        const struct stele_image_removed *removed)
-{
-    struct stele_log_dirs *dirs = placing->control->dirs;
-    struct stele_env *env = placing->control->shard->env;
-    const char *dir = stele_log_dirs_path(dirs, found->dir);
-    enum stele_err err = stele_log_dirs_condemn(dirs, found->dir, found->topic, found->partition, &removed->topic_id);
-    if (err == STELE_OK)
-        err = stele_log_dirs_sync(dirs, found->dir);
-    placing->has_left = placing->has_left || err != STELE_OK;
-    if (err == STELE_OK) /* what this leaves is deleted by its name at another start */
-        err = stele_log_dirs_delete(env, dir, found->topic, found->partition, &removed->topic_id);
-    stele_trace(env, err == STELE_OK ? STELE_TRACE_PARTITION_DELETED : STELE_TRACE_LOG_UNLINK_FAILED, found->topic,
-                err == STELE_OK ? dir : stele_err_text(err), found->partition, 0, 0);
-}
-
-/* A directory that was there at start. One that no record ever named is left alone: it is nobody's to delete. */
-static enum stele_err place_found(struct placing *placing, const struct stele_found_log *found)
-{
-    struct stele_controller *control = placing->control;
-    struct stele_image_topic *topic = stele_image_topic_named(&control->mlog.image, found->topic);
-    char name[STELE_TOPIC_NAME_MAX + 16], path[STELE_PATH_BYTES];
-    (void)snprintf(name, sizeof(name), "%s-%d", found->topic, (int)found->partition);
-    bool is_ours = topic != NULL && found->partition < topic->partition_count &&
-                   topic->partitions[found->partition].is_known && !topic->partitions[found->partition].is_placed;
-    bool has_id = !stele_uuid_is_zero(&found->topic_id);
-    if (!is_ours || (has_id && !stele_uuid_equal(&found->topic_id, &topic->topic_id))) {
-        /* Without an id its names were never synced, and nothing in it was acknowledged. */
-        const struct stele_image_removed *removed = NULL;
-        if (has_id || topic == NULL)
-            removed = stele_image_removed_of(&control->mlog.image, has_id ? &found->topic_id : NULL, found->topic);
-        if (removed != NULL) {
-            delete_left(placing, found, removed);
-            return STELE_OK;
-        }
-        stele_trace(control->shard->env, STELE_TRACE_PARTITION_STRAY, name,
-                    stele_log_dirs_path(control->dirs, found->dir), 0, 0, 0);
-        return STELE_OK;
-    }
-    /* Names are synced before the first recovery point and before a clean marker. What has neither was perhaps made by
-     * a node that was killed, and a loss of power would still take it. */
-    bool is_synced = has_id && (found->was_clean || found->recovery_point > 0);
-    struct stele_place place = {.topic = topic,
-                                .number = found->partition,
-                                .dir = found->dir,
-                                .is_new = !is_synced,
-                                .was_clean = found->was_clean,
-                                .recovery_point = found->recovery_point,
-                                .log_start_offset = found->log_start_offset,
-                                .high_watermark = found->high_watermark};
-    enum stele_err err = stele_path_join(path, stele_log_dirs_path(control->dirs, found->dir), name);
-    return err == STELE_OK ? add_place(placing, &place, path) : err;
-}
-
-static void make_place(struct placing *placing, struct stele_place *place)
-{
-    struct stele_controller *control = placing->control;
-    struct stele_image_topic *topic = place->topic;
-    char path[STELE_PATH_BYTES];
-    enum stele_err err =
-        stele_log_dirs_create(control->dirs, place->dir, topic->name, place->number, &topic->topic_id, path);
-    place->is_made = err == STELE_OK;
-    if (err == STELE_NO_SPACE || err == STELE_NO_MEMORY) {
-        place->is_unmade = true; /* it is made when it can be opened */
-    } else if (err != STELE_OK) {
-        stele_trace(control->shard->env, STELE_TRACE_LOG_FAILED, topic->name,
-                    "a directory that could not be made (is there another of that name?)", place->number, 0, 0);
-        stele_mem_free(control->shard->env->mem, place->path);
-        place->path = NULL;
-        topic->partitions[place->number].has_directory = false;
-    }
-}
-
-/* A partition that the records name and no directory holds: made now, unless it may lie on one that is offline. */
-static enum stele_err place_missing(struct placing *placing, struct stele_image_topic *topic, int32_t number)
-{
-    struct stele_controller *control = placing->control;
-    char name[STELE_TOPIC_NAME_MAX + 16], path[STELE_PATH_BYTES];
-    struct stele_place place = {
-        .topic = topic, .number = number, .is_new = true, .was_clean = true, .high_watermark = -1};
-    for (int i = 0; i < stele_log_dirs_count(control->dirs); i++) {
-        if (stele_log_dirs_is_offline(control->dirs, i) && control->state == STELE_CONTROLLER_STARTING) {
-            place.dir = i;
-            return add_place(placing, &place, NULL);
-        }
-    }
-    place.dir = stele_log_dirs_pick(control->dirs);
-    if (place.dir < 0) {
-        place.dir = 0;
-        return add_place(placing, &place, NULL);
-    }
-    (void)snprintf(name, sizeof(name), "%s-%d", topic->name, (int)number);
-    enum stele_err err = stele_path_join(path, stele_log_dirs_path(control->dirs, place.dir), name);
-    if (err == STELE_OK) /* before the directory is made: who tries again must not meet it */
-        err = add_place(placing, &place, path);
-    if (err == STELE_OK)
-        make_place(placing, &placing->places[placing->count - 1]);
-    return err;
-}
-
-static bool is_gone(void *arg, int32_t partition)
-{
-    const struct stele_image_topic *topic = arg;
-    return partition >= topic->partition_count || !topic->partitions[partition].is_placed;
-}
-
-static bool misses_some(const struct stele_image_topic *topic)
-{
-    for (int32_t number = 0; number < topic->partition_count; number++) {
-        if (topic->partitions[number].is_known && !topic->partitions[number].is_placed)
-            return true;
-    }
-    return false;
-}
-
-static enum stele_err place_topic(struct placing *placing, struct stele_image_topic *topic)
-{
-    struct stele_log_dirs_gone gone = {.is_gone = is_gone, .arg = topic};
-    enum stele_err err = STELE_OK;
-    if (misses_some(topic)) /* the name may have been used before */
-        err = stele_log_dirs_forget(placing->control->dirs, topic->name, &gone);
-    for (int32_t number = 0; number < topic->partition_count && err == STELE_OK; number++) {
-        if (topic->partitions[number].is_known && !topic->partitions[number].is_placed)
-            err = place_missing(placing, topic, number);
-    }
-    return err;
-}
-
-/* Nothing is left of them where everything could be looked at. */
-static void forget_removed(const struct placing *placing)
-{
-    struct stele_controller *control = placing->control;
-    struct stele_image *image = &control->mlog.image;
-    for (int i = 0; i < stele_log_dirs_count(control->dirs); i++) {
-        if (placing->has_left || stele_log_dirs_is_offline(control->dirs, i))
-            return;
-    }
-    while (!stele_list_is_empty(&image->removed))
-        stele_image_forget_removed(image, STELE_CONTAINER_OF(image->removed.next, struct stele_image_removed, link));
-}
-
-enum stele_err stele_controller_place(struct stele_controller *control, struct stele_image_topic *topic,
-                                      struct stele_place **out_places, int *out_count)
-{
-    struct placing placing = {.control = control};
-    enum stele_err err = STELE_OK;
-    if (topic != NULL) {
-        err = place_topic(&placing, topic);
-    } else {
-        int count = stele_log_dirs_found_count(control->dirs);
-        /* Those with an id first: one without takes a place that no other has. */
-        for (int i = 0; i < 2 * count && err == STELE_OK; i++) {
-            const struct stele_found_log *found = stele_log_dirs_found(control->dirs, i % count);
-            if (strcmp(found->topic, STELE_METADATA_TOPIC_NAME) != 0 &&
-                stele_uuid_is_zero(&found->topic_id) == (i >= count))
-                err = place_found(&placing, found);
-        }
-        for (topic = control->mlog.image.by_name; topic != NULL && err == STELE_OK; topic = topic->by_name.next)
-            err = place_topic(&placing, topic);
-        if (err == STELE_OK)
-            forget_removed(&placing);
-    }
-    *out_places = placing.places; /* also on failure: what was made is freed with them */
-    *out_count = placing.count;
-    return err;
-}
-
-enum stele_err stele_controller_open(struct stele_controller *control, const struct stele_place *place,
-                                     void (*opened)(struct stele_partition *partition, void *arg), void *arg)
-{
-    struct stele_partition_setup setup = {.topic = place->topic->name,
-                                          .key = {.topic_id = place->topic->topic_id, .number = place->number},
-                                          .state = place->topic->partitions[place->number].state,
-                                          .dir = place->dir,
-                                          .path = place->path != NULL ? place->path : "",
-                                          .why_offline = place->path != NULL ? NULL : "its log directory is offline",
-                                          .is_made = place->is_made,
-                                          .is_unmade = place->is_unmade,
-                                          .is_new = place->is_new,
-                                          .was_clean = place->was_clean,
-                                          .recovery_point = place->recovery_point,
-                                          .log_start_offset = place->log_start_offset,
-                                          .high_watermark = place->high_watermark};
-    enum stele_err err = stele_controller_topic_config(control, place->topic, &setup.config);
-    if (err == STELE_INVALID_CONFIG) {
-        /* Settings that an older version took: this topic is offline and says why, the others go on. */
-        setup.why_offline = "a setting of its topic is not legal any more";
-        stele_log_config_default(&setup.config);
-        err = STELE_OK;
-    }
-    return err == STELE_OK ? stele_partition_open(control->node, &setup, opened, arg) : err;
 }

@@ -17,6 +17,7 @@
 #include "node/life.h"
 #include "node/metadata_log.h"
 #include "node/peers.h"
+#include "node/reconcile.h"
 #include "storage/log_dirs.h"
 
 struct stele_node;
@@ -31,19 +32,6 @@ enum stele_controller_state {
     STELE_CONTROLLER_FAILED,
     STELE_CONTROLLER_STOPPING,
     STELE_CONTROLLER_STOPPED
-};
-
-/** Where a partition lies: filled by a job. */
-struct stele_place {
-    struct stele_image_topic *topic;
-    int32_t number;
-    int dir;
-    char *path;     /* NULL: on a directory that is offline */
-    bool is_made;   /* its directory was made just now */
-    bool is_unmade; /* there was no room for its directory yet */
-    bool is_new;    /* its names are not synced */
-    bool was_clean; /* with the offsets: of the checkpoints */
-    int64_t recovery_point, log_start_offset, high_watermark;
 };
 
 /** Producer ids that were taken from the metadata log and are not given yet (node/handle_producer_id.c). */
@@ -89,14 +77,8 @@ struct stele_controller {
     bool is_joining;   /* it waits for other nodes, and no job of the start is under way */
     bool has_told_stop, has_waited;
     int32_t traced_epoch;
-    struct stele_place *places;
-    int place_count;
-    int opening_count;
 
-    /* topics (node/topic_ops.h) */
-    struct stele_list turns, removals;
-    int deleting_count;
-
+    struct stele_reconcile reconcile;
     struct stele_producer_ids producer_ids;
 
     struct stele_timer settings_timer; /* takes settings again that there was no memory for */
@@ -131,15 +113,8 @@ void stele_controller_left(struct stele_controller *control);
 /** Goes on with stopping when nothing is in its way any more. */
 void stele_controller_check_stopped(struct stele_controller *control);
 
-/** Job: makes places for every partition of the image (topic NULL) or of one topic that has none yet. */
-STELE_MUST_CHECK enum stele_err stele_controller_place(struct stele_controller *control,
-                                                       struct stele_image_topic *topic, struct stele_place **out_places,
-                                                       int *out_count);
-void stele_controller_places_free(struct stele_controller *control, struct stele_place *places, int count);
-/** Has the partition of a place opened (node/partition.h). Errors: NO_MEMORY, INVALID_CONFIG. */
-STELE_MUST_CHECK enum stele_err stele_controller_open(struct stele_controller *control, const struct stele_place *place,
-                                                      void (*opened)(struct stele_partition *partition, void *arg),
-                                                      void *arg);
+/** In a cluster: tells the shards of the nodes that the image names, when they are others. Errors: NO_MEMORY. */
+STELE_MUST_CHECK enum stele_err stele_controller_tell_nodes(struct stele_controller *control);
 /** The configuration of a topic's logs now. Errors: NO_MEMORY, INVALID_CONFIG (a setting that is not legal any more).
  */
 STELE_MUST_CHECK enum stele_err stele_controller_topic_config(struct stele_controller *control,

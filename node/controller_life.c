@@ -4,7 +4,6 @@
 #include "node/controller.h"
 #include "node/node_struct.h"
 #include "node/partition.h"
-#include "node/topic_ops.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -34,55 +33,43 @@ static void start_failed(struct stele_controller *control, enum stele_err err)
 static void serve(struct stele_controller *control)
 {
     struct stele_node *node = control->node;
-    stele_controller_places_free(control, control->places, control->place_count);
-    control->places = NULL;
-    control->place_count = 0;
     control->state = STELE_CONTROLLER_SERVING;
     stele_life_serve(&control->life);
     node->has_cluster_id = true;
     node->is_ready = true;
     stele_controller_begin_rounds(control);
     stele_controller_take_new_settings(control); /* of records that came meanwhile */
+    stele_reconcile_stir(&control->reconcile);
     node->options.ready(node->options.arg, STELE_OK, NULL);
     if (control->wants_stop)
         stele_controller_stop(control);
 }
 
-static void partition_opened(struct stele_partition *partition, void *arg)
+static void partitions_opened(struct stele_controller *control, enum stele_err err)
 {
-    struct stele_controller *control = arg;
-    (void)partition; /* one that did not open is offline and says so; the others go on */
-    if (--control->opening_count == 0)
+    if (err == STELE_OK)
         serve(control);
+    else
+        start_failed(control, err);
 }
 
 /* Step 4 */
-static void places_done(struct stele_job *job)
+static void format_done(struct stele_job *job)
 {
     struct stele_controller *control = control_of(job);
-    enum stele_err err = control->job_err;
-    stele_metadata_log_hold(&control->mlog, false);
-    if (err == STELE_OK)
-        stele_life_begin(&control->life);
-    control->opening_count = 1; /* this function's own */
-    for (int i = 0; i < control->place_count && err == STELE_OK; i++) {
-        control->opening_count++;
-        err = stele_controller_open(control, &control->places[i], partition_opened, control);
-    }
-    if (err != STELE_OK) {
-        start_failed(control, err);
+    if (control->job_err != STELE_OK) {
+        start_failed(control, control->job_err);
         return;
     }
-    partition_opened(NULL, control);
+    stele_life_begin(&control->life);
+    stele_reconcile_begin(&control->reconcile, partitions_opened);
 }
 
-static void places_work(struct stele_job *job)
+static void format_work(struct stele_job *job)
 {
     struct stele_controller *control = control_of(job);
-    const struct stele_image *image = &control->mlog.image;
-    control->job_err = stele_log_dirs_format(control->dirs, image->cluster_id, control->node->node_id);
-    if (control->job_err == STELE_OK)
-        control->job_err = stele_controller_place(control, NULL, &control->places, &control->place_count);
+    const struct stele_node *node = control->node;
+    control->job_err = stele_log_dirs_format(control->dirs, node->cluster_id, node->node_id);
 }
 
 /* Step 3: the image holds all that was ever committed, a FORMAT record at least. */
@@ -102,8 +89,7 @@ static void formatted(struct stele_controller *control)
     }
     (void)snprintf(node->cluster_id, sizeof(node->cluster_id), "%s", cluster_id);
     stele_controller_take_settings(control);
-    stele_metadata_log_hold(&control->mlog, true); /* the job reads the image */
-    run(control, places_work, places_done);
+    run(control, format_work, format_done);
 }
 
 /* Step 2: this node takes part in the metadata quorum. Alone it leads at once; a log that is empty gets its first
@@ -265,8 +251,10 @@ void stele_controller_metadata_changed(struct stele_controller *control)
     stele_isr_wishes_look(&control->wishes);
     stele_active_nodes_look(&control->active_nodes);
     stele_life_look(&control->life);
-    if (control->state == STELE_CONTROLLER_SERVING)
+    if (control->state == STELE_CONTROLLER_SERVING) {
         stele_controller_take_new_settings(control);
+        stele_reconcile_stir(&control->reconcile);
+    }
     stele_forward_look(&control->forward); /* last: who is answered finds everything taken over */
     if (control->state != STELE_CONTROLLER_STARTING || control->is_formatted ||
         !stele_metadata_log_is_current(&control->mlog))
@@ -458,8 +446,9 @@ static void shard_stopped(struct stele_shard *shard)
 void stele_controller_check_stopped(struct stele_controller *control)
 {
     if (control->state != STELE_CONTROLLER_STOPPING || control->stopping_shards > 0 || control->round != NULL ||
-        control->is_measuring || control->deleting_count > 0 || !stele_metadata_log_is_idle(&control->mlog) ||
-        control->formation.is_writing || control->is_closing || !has_resigned(control))
+        control->is_measuring || !stele_reconcile_is_idle(&control->reconcile) ||
+        !stele_metadata_log_is_idle(&control->mlog) || control->formation.is_writing || control->is_closing ||
+        !has_resigned(control))
         return;
     control->is_closing = true;
     stele_timer_cancel(control->shard->wheel, &control->stop_timer);
@@ -501,11 +490,11 @@ void stele_controller_left(struct stele_controller *control)
     control->state = STELE_CONTROLLER_STOPPING;
     stele_timer_cancel(control->shard->wheel, &control->checkpoint_timer);
     stele_timer_cancel(control->shard->wheel, &control->space_timer);
-    stele_removals_stop(control);
     stele_forward_stop(&control->forward);
     stele_timer_cancel(control->shard->wheel, &control->settings_timer);
     control->stopping_shards = node->shard_count - 1;
     for (int i = STELE_SHARD_DATA; i < node->shard_count; i++)
         stele_shard_stop(&node->shards[i], shard_stopped);
+    stele_reconcile_stop(&control->reconcile);
     resign(control);
 }

@@ -3,7 +3,7 @@
 #include "node/controller.h"
 #include "node/node_struct.h"
 #include "node/partition.h"
-#include "node/topic_ops.h"
+#include "node/removal.h"
 #include "replication/guard.h"
 
 #include <stdio.h>

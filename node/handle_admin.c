@@ -31,7 +31,7 @@ static void release(struct stele_server_call *call)
 {
     struct admin *admin = call->state;
     stele_topic_make_drop(&admin->make);
-    stele_list_remove(&admin->remove.turn.link);
+    stele_topic_remove_drop(&admin->remove);
 }
 
 static void begin(struct stele_server_call *call, void (*arrived)(struct stele_task *task))
@@ -42,9 +42,6 @@ static void begin(struct stele_server_call *call, void (*arrived)(struct stele_t
         return;
     }
     admin->call = call;
-    admin->make.done = NULL;
-    stele_list_init(&admin->make.turn.link);
-    stele_list_init(&admin->remove.turn.link);
     call->state = admin;
     call->release = release;
     admin->task.run = arrived;
@@ -66,7 +63,7 @@ static void created(struct stele_topic_make *make)
                                              .message = text_of(&make->error),
                                              .topic_id = make->topic_id,
                                              .partition_count = make->partition_count,
-                                             .replication_factor = 1};
+                                             .replication_factor = make->replication_factor};
     send_home(admin);
 }
 
@@ -76,13 +73,14 @@ static void create_arrived(struct stele_task *task)
     struct stele_server_call *call = admin->call;
     const struct stele_create_topic_request *request = &call->request.body.create_topic;
     admin->make = (struct stele_topic_make){.control = &call->shard->node->control,
-                                            .arena = &call->arena,
                                             .name = request->name,
                                             .validate_only = request->validate_only,
                                             .partition_count = request->partition_count,
                                             .replication_factor = request->replication_factor,
                                             .settings = request->settings,
                                             .setting_count = request->setting_count,
+                                            .assignments = request->assignments,
+                                            .assignment_count = request->assignment_count,
                                             .done = created};
     stele_topic_make(&admin->make);
 }
@@ -108,11 +106,13 @@ static void grow_arrived(struct stele_task *task)
     struct stele_server_call *call = admin->call;
     const struct stele_create_partitions_request *request = &call->request.body.create_partitions;
     admin->make = (struct stele_topic_make){.control = &call->shard->node->control,
-                                            .arena = &call->arena,
                                             .name = request->name,
                                             .is_growth = true,
                                             .validate_only = request->validate_only,
                                             .partition_count = request->partition_count,
+                                            .replication_factor = -1,
+                                            .assignments = request->assignments,
+                                            .assignment_count = request->assignment_count,
                                             .done = grown};
     stele_topic_make(&admin->make);
 }
@@ -140,22 +140,12 @@ static void delete_arrived(struct stele_task *task)
 {
     struct admin *admin = STELE_CONTAINER_OF(task, struct admin, task);
     struct stele_server_call *call = admin->call;
-    struct stele_controller *control = &call->shard->node->control;
     const struct stele_delete_topic_request *request = &call->request.body.delete_topic;
-    const struct stele_image_topic *topic =
-        request->name[0] == 0 ? stele_image_topic_of(&control->mlog.image, &request->topic_id) : NULL;
-    const char *name = request->name;
-    admin->remove = (struct stele_topic_remove){.control = control, .topic_id = request->topic_id, .done = deleted};
-    stele_list_init(&admin->remove.turn.link);
-    if (topic != NULL)
-        name = stele_arena_string(&call->arena, topic->name, strlen(topic->name));
-    if (name == NULL) {
-        admin->remove.name = "";
-        (void)stele_error_set(&admin->remove.error, STELE_NO_MEMORY, "memory ran out");
-        deleted(&admin->remove);
-        return;
-    }
-    admin->remove.name = name;
+    admin->remove = (struct stele_topic_remove){.control = &call->shard->node->control,
+                                                .arena = &call->arena,
+                                                .name = request->name,
+                                                .topic_id = request->topic_id,
+                                                .done = deleted};
     stele_topic_remove(&admin->remove);
 }
 

@@ -95,20 +95,60 @@ static bool fill_topics(struct metadata *metadata, const struct stele_image *ima
     return true;
 }
 
+/* What a node tells by the listener that the asker came by; NULL: it has none of that name. */
+static const struct stele_image_listener *told_by(const struct stele_image_member *member, const char *name)
+{
+    for (size_t i = 0; i < member->listener_count; i++) {
+        if (strcmp(member->listeners[i].name, name) == 0)
+            return &member->listeners[i];
+    }
+    return NULL;
+}
+
+/* Those in service. A node that is alone, or does not know of any yet, tells of itself. */
+static bool fill_nodes(struct stele_server_call *call, struct stele_metadata_response *response)
+{
+    const struct stele_node *node = call->shard->node;
+    const struct stele_listener *listener = call->session->listener;
+    size_t count = 1, at = 0;
+    for (const struct stele_image_member *member = node->control.mlog.image.members; member != NULL;
+         member = member->next)
+        count++;
+    struct stele_metadata_node *nodes = stele_arena_array(&call->arena, count, sizeof(*nodes));
+    if (nodes == NULL)
+        return false;
+    for (const struct stele_image_member *member = node->control.mlog.image.members; member != NULL;
+         member = member->next) {
+        const struct stele_image_listener *told = member->is_fenced ? NULL : told_by(member, listener->name);
+        if (told == NULL)
+            continue;
+        nodes[at] =
+            (struct stele_metadata_node){.node_id = member->node_id,
+                                         .host = stele_arena_string(&call->arena, told->host, strlen(told->host)),
+                                         .port = told->port,
+                                         .rack = stele_arena_string(&call->arena, member->rack, strlen(member->rack))};
+        if (nodes[at].host == NULL || nodes[at].rack == NULL)
+            return false;
+        at++;
+    }
+    if (at == 0)
+        nodes[at++] = (struct stele_metadata_node){
+            .node_id = node->node_id, .host = listener->told_host, .port = listener->told_port};
+    response->nodes = nodes;
+    response->node_count = at;
+    return true;
+}
+
 static bool fill(struct metadata *metadata)
 {
     struct stele_server_call *call = metadata->call;
     const struct stele_node *node = call->shard->node;
     struct stele_metadata_response *response = &call->response.body.metadata;
-    struct stele_metadata_node *self = stele_arena_alloc(&call->arena, sizeof(*self));
-    if (self == NULL)
-        return false;
-    const struct stele_listener *listener = call->session->listener;
-    *self = (struct stele_metadata_node){
-        .node_id = node->node_id, .host = listener->told_host, .port = listener->told_port};
+    const struct stele_quorum *quorum = &node->control.mlog.quorum;
     *response = (struct stele_metadata_response){
-        .cluster_id = node->cluster_id, .controller_id = node->node_id, .nodes = self, .node_count = 1};
-    return fill_topics(metadata, &node->control.mlog.image);
+        .cluster_id = node->cluster_id,
+        .controller_id = node->control.peers.shard != NULL ? quorum->election.leader_id : node->node_id};
+    return fill_nodes(call, response) && fill_topics(metadata, &node->control.mlog.image);
 }
 
 static void metadata_home(struct stele_task *task)
@@ -174,7 +214,7 @@ static void make_one(struct auto_make *one)
         .header = {.api = STELE_API_CREATE_TOPIC},
         .body.create_topic = {.name = one->make.name, .partition_count = -1, .replication_factor = -1}};
     one->ask = (struct stele_forward_ask){
-        .request = &one->request, .response = &one->response, .arena = one->make.arena, .done = asked};
+        .request = &one->request, .response = &one->response, .arena = &one->metadata->call->arena, .done = asked};
     stele_forward_take(&control->forward, &one->ask);
 }
 
@@ -220,11 +260,8 @@ static void make_missing(struct metadata *metadata)
         if (stele_image_topic_named(&control->mlog.image, request->topics[i]) != NULL)
             continue;
         one->metadata = metadata;
-        one->make = (struct stele_topic_make){.arena = &call->arena,
-                                              .name = request->topics[i],
-                                              .partition_count = -1,
-                                              .replication_factor = -1,
-                                              .done = made};
+        one->make = (struct stele_topic_make){
+            .name = request->topics[i], .partition_count = -1, .replication_factor = -1, .done = made};
         metadata->pending++;
         make_one(one);
     }

@@ -4,7 +4,6 @@
 #include "node/node_struct.h"
 #include "node/server_call.h"
 #include "node/settings.h"
-#include "node/topic_ops.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -19,9 +18,8 @@ struct settings_call {
     const char *subject; /* as the records name it */
     char node_text[SUBJECT_BYTES];
     struct stele_image_topic *topic;
-    struct stele_topic_turn turn; /* of a change of a topic's: its name is not made or removed meanwhile */
-    bool has_turn, is_alter;
-    struct stele_metadata_change change;
+    struct stele_active_turn turn; /* of a change */
+    bool is_alter;
     bool has_no_memory;
 };
 
@@ -49,7 +47,6 @@ static void go_there(struct stele_server_call *call, void (*arrived)(struct stel
     }
     settings->call = call;
     settings->control = &call->shard->node->control;
-    stele_list_init(&settings->turn.link);
     call->state = settings;
     settings->task.run = arrived;
     stele_shard_send(call->shard, &call->shard->node->shards[STELE_SHARD_CONTROL], &settings->task);
@@ -283,8 +280,6 @@ static void answer_alter(struct settings_call *settings, enum stele_err err, con
     const char *kept = stele_arena_string(&settings->call->arena, message, strlen(message));
     settings->call->response.body.alter_settings =
         (struct stele_alter_settings_response){.err = err, .message = kept != NULL ? kept : ""};
-    if (settings->has_turn)
-        stele_topic_turn_end(&settings->turn);
     go_home(settings);
 }
 
@@ -372,47 +367,42 @@ static enum stele_err check_alter(const struct settings_call *settings, struct s
     return err;
 }
 
-static void change_done(struct stele_metadata_change *change, enum stele_err err)
+static void turn_done(struct stele_active_turn *turn, enum stele_err err)
 {
-    struct settings_call *settings = STELE_CONTAINER_OF(change, struct settings_call, change);
+    struct settings_call *settings = STELE_CONTAINER_OF(turn, struct settings_call, turn);
     struct stele_controller *control = settings->control;
+    const struct stele_alter_settings_request *request = &settings->call->request.body.alter_settings;
+    struct stele_error error = {.text = ""};
     if (err != STELE_OK) {
-        const struct stele_quorum *quorum = &control->mlog.quorum;
-        char text[STELE_ERROR_TEXT_BYTES];
-        bool is_other = err == STELE_NOT_CONTROLLER && quorum->role != STELE_QUORUM_LEADER;
-        (void)snprintf(text, sizeof(text), "node %d is the controller, not this one: ask that one",
-                       (int)quorum->election.leader_id);
-        answer_alter(settings, err,
-                     is_other && quorum->election.leader_id != STELE_NO_NODE ? text : stele_metadata_log_why(err));
+        stele_active_explain(&control->active, err, &error);
+        answer_alter(settings, err, error.text);
         return;
     }
-    for (int i = 0; i < change->count; i++)
-        stele_trace(control->shard->env, STELE_TRACE_SETTING_CHANGED, settings->subject,
-                    change->records[i].u.setting.name, 0, 0, 0);
+    for (size_t i = 0; i < request->setting_count; i++)
+        stele_trace(control->shard->env, STELE_TRACE_SETTING_CHANGED, settings->subject, request->settings[i].name, 0,
+                    0, 0);
     stele_controller_take_new_settings(control);
+    stele_reconcile_look(&control->reconcile);
     answer_alter(settings, STELE_OK, "");
 }
 
-static bool make_records(struct settings_call *settings)
+static enum stele_err add_records(struct settings_call *settings, struct stele_error *error)
 {
     const struct stele_alter_settings_request *request = &settings->call->request.body.alter_settings;
-    struct stele_metadata_record *records =
-        stele_arena_array(&settings->call->arena, request->setting_count, sizeof(*records));
-    if (records == NULL)
-        return false;
-    for (size_t i = 0; i < request->setting_count; i++)
-        records[i] = (struct stele_metadata_record){.kind = STELE_METADATA_SETTING,
-                                                    .u.setting = {.scope = (int32_t)settings->kind,
-                                                                  .subject = settings->subject,
-                                                                  .name = request->settings[i].name,
-                                                                  .value = request->settings[i].value}};
-    settings->change =
-        (struct stele_metadata_change){.records = records, .count = (int)request->setting_count, .done = change_done};
-    return true;
+    enum stele_err err = STELE_OK;
+    for (size_t i = 0; i < request->setting_count && err == STELE_OK; i++)
+        err = stele_active_add(&settings->turn,
+                               &(struct stele_metadata_record){.kind = STELE_METADATA_SETTING,
+                                                               .u.setting = {.scope = (int32_t)settings->kind,
+                                                                             .subject = settings->subject,
+                                                                             .name = request->settings[i].name,
+                                                                             .value = request->settings[i].value}});
+    return err == STELE_OK ? STELE_OK : stele_error_set(error, err, "memory ran out");
 }
 
-static void alter(struct settings_call *settings)
+static void turn_begins(struct stele_active_turn *turn)
 {
+    struct settings_call *settings = STELE_CONTAINER_OF(turn, struct settings_call, turn);
     const struct stele_alter_settings_request *request = &settings->call->request.body.alter_settings;
     struct stele_error error = {.text = ""};
     enum stele_err err =
@@ -421,43 +411,31 @@ static void alter(struct settings_call *settings)
             : stele_error_set(&error, STELE_NOT_CONTROLLER, "the node stops: ask again when it is back");
     if (err == STELE_OK)
         err = check_alter(settings, &error);
-    if (err != STELE_OK || request->validate_only || request->setting_count == 0) {
-        answer_alter(settings, err, error.text);
+    bool is_written = err == STELE_OK && !request->validate_only && request->setting_count > 0;
+    if (is_written)
+        err = add_records(settings, &error);
+    if (is_written && err == STELE_OK) {
+        stele_active_write(turn);
         return;
     }
-    if (!make_records(settings)) {
-        answer_alter(settings, STELE_NO_MEMORY, "memory ran out");
-        return;
-    }
-    stele_metadata_log_change(&settings->control->mlog, &settings->change);
-}
-
-static void turn_begins(struct stele_topic_turn *turn)
-{
-    alter(STELE_CONTAINER_OF(turn, struct settings_call, turn));
+    stele_active_end(turn);
+    answer_alter(settings, err, error.text);
 }
 
 static void alter_arrived(struct stele_task *task)
 {
     struct settings_call *settings = STELE_CONTAINER_OF(task, struct settings_call, task);
-    const struct stele_alter_settings_request *request = &settings->call->request.body.alter_settings;
-    settings->kind = request->kind;
+    settings->kind = settings->call->request.body.alter_settings.kind;
     settings->is_alter = true;
-    if (settings->kind != STELE_SUBJECT_TOPIC) {
-        alter(settings);
-        return;
-    }
-    settings->has_turn = true;
-    settings->turn.name = request->subject;
-    settings->turn.begin = turn_begins;
-    stele_topic_turn_take(settings->control, &settings->turn);
+    settings->turn = (struct stele_active_turn){.begin = turn_begins, .done = turn_done};
+    stele_active_take(&settings->control->active, &settings->turn);
 }
 
 static void release(struct stele_server_call *call)
 {
     struct settings_call *settings = call->state;
     if (settings != NULL)
-        stele_list_remove(&settings->turn.link); /* only when the node ends in the middle */
+        stele_active_drop(&settings->turn); /* only when the node ends in the middle */
 }
 
 void stele_handle_alter_settings(struct stele_server_call *call)

@@ -52,6 +52,26 @@ static void tables_clear(struct stele_image *image)
     HASH_CLEAR(by_name, image->by_name);
 }
 
+static bool removed_add(struct stele_image *image, struct stele_image_removed *removed)
+{
+    struct stele_mem *uthash_mem = image->mem;
+    HASH_ADD(hh, image->removed_by_id, topic_id, sizeof(removed->topic_id), removed);
+    return removed->hh.tbl != NULL;
+}
+
+static void removed_drop(struct stele_image *image, struct stele_image_removed *removed)
+{
+    struct stele_mem *uthash_mem = image->mem;
+    HASH_DELETE(hh, image->removed_by_id, removed);
+}
+
+static struct stele_image_removed *removed_find(const struct stele_image *image, const struct stele_uuid *topic_id)
+{
+    struct stele_image_removed *removed = NULL;
+    HASH_FIND(hh, image->removed_by_id, topic_id, sizeof(*topic_id), removed);
+    return removed;
+}
+
 #pragma GCC diagnostic pop
 
 int stele_image_topic_count(const struct stele_image *image)
@@ -61,8 +81,10 @@ int stele_image_topic_count(const struct stele_image *image)
 
 void stele_image_init(struct stele_image *image, struct stele_mem *mem)
 {
-    *image = (struct stele_image){.mem = mem};
+    *image = (struct stele_image){.mem = mem, .is_new = true};
     stele_list_init(&image->removed);
+    stele_list_init(&image->touched);
+    stele_list_init(&image->gone);
     stele_list_init(&image->changes);
     stele_list_init(&image->past);
     stele_image__settings_init(&image->cluster);
@@ -71,9 +93,11 @@ void stele_image_init(struct stele_image *image, struct stele_mem *mem)
 struct stele_image_removed *stele_image_removed_of(const struct stele_image *image, const struct stele_uuid *topic_id,
                                                    const char *name)
 {
+    if (topic_id != NULL)
+        return removed_find(image, topic_id);
     for (struct stele_list *at = image->removed.prev; at != &image->removed; at = at->prev) {
         struct stele_image_removed *removed = STELE_CONTAINER_OF(at, struct stele_image_removed, link);
-        if (topic_id != NULL ? stele_uuid_equal(&removed->topic_id, topic_id) : strcmp(removed->name, name) == 0)
+        if (strcmp(removed->name, name) == 0)
             return removed;
     }
     return NULL;
@@ -81,14 +105,67 @@ struct stele_image_removed *stele_image_removed_of(const struct stele_image *ima
 
 void stele_image_forget_removed(struct stele_image *image, struct stele_image_removed *removed)
 {
+    removed_drop(image, removed);
+    image->removed_count--;
     stele_list_remove(&removed->link);
+    stele_list_remove(&removed->gone);
     stele_mem_free(image->mem, removed->name);
     stele_mem_free(image->mem, removed);
+}
+
+/* What was touched. */
+
+void stele_image__touch_topic(struct stele_image *image, struct stele_image_topic *topic)
+{
+    if (!image->is_new && stele_list_is_empty(&topic->touched))
+        stele_list_push(&image->touched, &topic->touched);
+}
+
+void stele_image_touch(struct stele_image *image, struct stele_image_topic *topic, int32_t number)
+{
+    struct stele_image_partition *partition = &topic->partitions[number];
+    if (image->is_new)
+        return;
+    stele_image__touch_topic(image, topic);
+    if (partition->is_touched)
+        return;
+    partition->is_touched = true;
+    partition->next_touched = -1;
+    if (topic->first_touched < 0)
+        topic->first_touched = number;
+    else
+        topic->partitions[topic->last_touched].next_touched = number;
+    topic->last_touched = number;
+}
+
+int32_t stele_image_take_touched(struct stele_image_topic *topic)
+{
+    int32_t number = topic->first_touched;
+    if (number < 0)
+        return -1;
+    topic->partitions[number].is_touched = false;
+    topic->first_touched = topic->partitions[number].next_touched;
+    return number;
+}
+
+void stele_image_touch_all(struct stele_image *image)
+{
+    image->is_new = false;
+    while (!stele_list_is_empty(&image->gone))
+        stele_list_remove(image->gone.next);
+    for (struct stele_image_topic *topic = image->by_name; topic != NULL; topic = topic->by_name.next) {
+        stele_image__touch_topic(image, topic);
+        for (int32_t i = 0; i < topic->partition_count; i++) {
+            if (topic->partitions[i].is_known)
+                stele_image_touch(image, topic, i);
+        }
+    }
 }
 
 static void topic_free(struct stele_image *image, struct stele_image_topic *topic)
 {
     struct stele_mem *mem = image->mem;
+    stele_list_remove(&topic->touched);
     stele_image__settings_drop(image, &topic->settings);
     stele_mem_free(mem, topic->partitions);
     stele_mem_free(mem, topic->name);
@@ -138,6 +215,8 @@ static enum stele_err apply_topic(struct stele_image *image, const struct stele_
     if (topic == NULL)
         return STELE_NO_MEMORY;
     stele_image__settings_init(&topic->settings);
+    stele_list_init(&topic->touched);
+    topic->first_touched = -1;
     topic->topic_id = record->u.topic.topic_id;
     topic->name = stele_mem_string(image->mem, STELE_MEM_METADATA, name);
     if (topic->name == NULL || !tables_add(image, topic)) {
@@ -162,12 +241,17 @@ static enum stele_err reserve_partition(struct stele_image *image, struct stele_
 {
     if (number < topic->partition_count)
         return STELE_OK;
-    struct stele_image_partition *grown =
-        stele_mem_resize(image->mem, STELE_MEM_METADATA, topic->partitions, ((size_t)number + 1) * sizeof(*grown));
-    if (grown == NULL)
-        return STELE_NO_MEMORY;
-    memset(grown + topic->partition_count, 0, (size_t)(number + 1 - topic->partition_count) * sizeof(*grown));
-    topic->partitions = grown;
+    if (number >= topic->partition_capacity) {
+        int32_t capacity = number < 4 ? number + 1 : number + number / 4;
+        struct stele_image_partition *grown =
+            stele_mem_resize(image->mem, STELE_MEM_METADATA, topic->partitions, (size_t)capacity * sizeof(*grown));
+        if (grown == NULL)
+            return STELE_NO_MEMORY;
+        topic->partitions = grown;
+        topic->partition_capacity = capacity;
+    }
+    memset(topic->partitions + topic->partition_count, 0,
+           (size_t)(number + 1 - topic->partition_count) * sizeof(*topic->partitions));
     topic->partition_count = number + 1;
     return STELE_OK;
 }
@@ -200,10 +284,19 @@ static enum stele_err apply_partition(struct stele_image *image, const struct st
         return err;
     topic->partitions[number].is_known = true;
     topic->partitions[number].state = state;
+    stele_image_touch(image, topic, number);
     return STELE_OK;
 }
 
-/* The topic goes, its id stays until its directories are gone. In a snapshot the id is all there is. */
+/* When more were removed than are kept, an owner that did not look for so long looks at everything. */
+static void forget_oldest(struct stele_image *image)
+{
+    struct stele_image_removed *oldest = STELE_CONTAINER_OF(image->removed.next, struct stele_image_removed, link);
+    image->is_new = image->is_new || !stele_list_is_empty(&oldest->gone);
+    stele_image_forget_removed(image, oldest);
+}
+
+/* The topic goes, its id stays. In a snapshot the id is all there is. */
 static enum stele_err apply_removed(struct stele_image *image, const struct stele_metadata_record *record)
 {
     const struct stele_uuid *topic_id = &record->u.topic_removed.topic_id;
@@ -215,15 +308,22 @@ static enum stele_err apply_removed(struct stele_image *image, const struct stel
         return STELE_NO_MEMORY;
     removed->topic_id = *topic_id;
     removed->name = stele_mem_string(image->mem, STELE_MEM_METADATA, record->u.topic_removed.name);
-    if (removed->name == NULL) {
+    if (removed->name == NULL || !removed_add(image, removed)) {
+        stele_mem_free(image->mem, removed->name);
         stele_mem_free(image->mem, removed);
         return STELE_NO_MEMORY;
     }
+    stele_list_init(&removed->gone);
     stele_list_push(&image->removed, &removed->link);
     if (topic != NULL) {
+        removed->partition_count = topic->partition_count;
+        if (!image->is_new)
+            stele_list_push(&image->gone, &removed->gone);
         tables_remove(image, topic);
         topic_free(image, topic);
     }
+    if (++image->removed_count > STELE_IMAGE_REMOVED_MAX)
+        forget_oldest(image);
     return STELE_OK;
 }
 

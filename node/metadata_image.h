@@ -1,5 +1,6 @@
 /* What the metadata log says, as tables: cluster id, topics, partitions, settings, producer ids. Built by applying its
- * records in order; belongs to the control shard. */
+ * records in order; belongs to the control shard. Nothing in it is of this node alone, but what its owner has not
+ * looked at yet: topics that were touched or removed since. */
 #ifndef STELE_NODE_METADATA_IMAGE_H
 #define STELE_NODE_METADATA_IMAGE_H
 
@@ -26,11 +27,10 @@ struct stele_image_settings {
 };
 
 struct stele_image_partition {
-    bool is_known;  /* its record was seen */
-    bool is_placed; /* a log directory was found or made for it, or is on one that is offline */
-    bool has_directory;
-    int dir;         /* where */
+    bool is_known;   /* its record was seen */
     bool is_in_turn; /* the controller's, while it works out a turn that changes it */
+    bool is_touched;
+    int32_t next_touched; /* of its topic; -1: none */
     struct stele_partition_state state;
 };
 
@@ -39,16 +39,25 @@ struct stele_image_topic {
     char *name;
     struct stele_uuid topic_id;
     struct stele_image_partition *partitions;
-    int32_t partition_count;
+    int32_t partition_count, partition_capacity;
     struct stele_image_settings settings;
+
+    struct stele_list touched;           /* while something of it was not looked at */
+    int32_t first_touched, last_touched; /* its partitions, in the order of their records; -1: none */
+    bool has_new_settings;
 };
 
-/** A topic that was removed, until nothing of it is in a directory any more. */
+/** A topic that was removed, so that directories of it are known for what they are: the newest ones. */
 struct stele_image_removed {
+    UT_hash_handle hh;
     struct stele_list link;
+    struct stele_list gone; /* while that was not looked at */
     struct stele_uuid topic_id;
     char *name;
+    int32_t partition_count;
 };
+
+enum { STELE_IMAGE_REMOVED_MAX = 10000 };
 
 /** Nodes whose settings were changed. */
 struct stele_image_node {
@@ -101,12 +110,15 @@ struct stele_image {
     char *cluster_id; /* NULL: no FORMAT record was seen */
     int32_t level;
     struct stele_image_topic *by_name, *by_id;
-    struct stele_list removed;
+    struct stele_list removed; /* oldest first */
+    struct stele_image_removed *removed_by_id;
+    int removed_count;
     struct stele_image_settings cluster;
     struct stele_image_node *nodes;
     struct stele_list changes, past;
     int past_count;
-    int64_t setting_records;  /* applied so far: settings are others when it is another */
+    int64_t setting_records;  /* of cluster and nodes, applied so far: settings are others when it is another */
+    int64_t member_records;   /* likewise members */
     int64_t next_producer_id; /* ids below it may have been given */
 
     struct stele_image_member *members;
@@ -114,6 +126,10 @@ struct stele_image {
     size_t voter_count;
     struct stele_image_lost *lost; /* oldest first */
     size_t lost_count;
+
+    /* What was not looked at. */
+    bool is_new; /* nothing was: the lists are not kept */
+    struct stele_list touched, gone;
 };
 
 void stele_image_init(struct stele_image *image, struct stele_mem *mem);
@@ -132,10 +148,17 @@ const struct stele_image_settings *stele_image_settings_of(const struct stele_im
 /** NULL when it does not hold. */
 const struct stele_image_change *stele_image_setting(const struct stele_image_settings *settings, const char *name);
 
-/** NULL when none was removed, or nothing of it is left. `topic_id` NULL: by name, the one removed last. */
+/** Everything is to be looked at: all topics are in `touched`, with all their partitions, none is in `gone`. */
+void stele_image_touch_all(struct stele_image *image);
+/** The partition is to be looked at, perhaps once more. */
+void stele_image_touch(struct stele_image *image, struct stele_image_topic *topic, int32_t number);
+/** The next partition of a topic to be looked at, which it is now; -1: none. */
+int32_t stele_image_take_touched(struct stele_image_topic *topic);
+
+/** NULL when none was removed, or it was forgotten. `topic_id` NULL: by name, the one removed last. */
 struct stele_image_removed *stele_image_removed_of(const struct stele_image *image, const struct stele_uuid *topic_id,
                                                    const char *name);
-/** Nothing of it is in a directory any more. */
+/** Nothing of it is in a directory of any node any more. */
 void stele_image_forget_removed(struct stele_image *image, struct stele_image_removed *removed);
 
 /** NULL when it is not registered. */
@@ -143,6 +166,7 @@ const struct stele_image_member *stele_image_member_of(const struct stele_image 
 
 /* Between the files of the image. */
 
+void stele_image__touch_topic(struct stele_image *image, struct stele_image_topic *topic);
 void stele_image__cluster_drop(struct stele_image *image);
 /** The records of members, voters, levels and lost ranges. */
 STELE_MUST_CHECK enum stele_err stele_image__apply_cluster(struct stele_image *image,

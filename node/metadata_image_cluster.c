@@ -147,6 +147,7 @@ static enum stele_err apply_node(struct stele_image *image, const struct stele_m
     enum stele_err err = make_member(image->mem, record, &member);
     if (err != STELE_OK)
         return err;
+    image->member_records++;
     member->next = is_known ? (*at)->next : *at;
     if (is_known && (*at)->node_epoch != member->node_epoch)
         forget_offline(image, member->node_id);
@@ -161,6 +162,7 @@ static enum stele_err apply_node_removed(struct stele_image *image, const struct
     struct stele_image_member **at = place_of(image, record->u.node_removed.node_id), *member = *at;
     if (member == NULL || member->node_id != record->u.node_removed.node_id)
         return STELE_CORRUPT;
+    image->member_records++;
     *at = member->next;
     forget_offline(image, member->node_id);
     member_free(image->mem, member);

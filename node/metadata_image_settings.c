@@ -150,6 +150,15 @@ static void take_away(struct stele_image *image, struct stele_image_settings *se
     make_past(image, old);
 }
 
+static void touch_topic(struct stele_image *image, const char *name)
+{
+    struct stele_image_topic *topic = stele_image_topic_named(image, name);
+    if (topic == NULL)
+        return;
+    topic->has_new_settings = true;
+    stele_image__touch_topic(image, topic);
+}
+
 enum stele_err stele_image__apply_setting(struct stele_image *image, const struct stele_metadata_record *record,
                                           int64_t time_ms)
 {
@@ -157,8 +166,11 @@ enum stele_err stele_image__apply_setting(struct stele_image *image, const struc
     const char *subject = record->u.setting.subject;
     if (scope < 0 || scope > STELE_SUBJECT_TOPIC || record->u.setting.name[0] == 0)
         return STELE_CORRUPT;
-    image->setting_records++;
     enum stele_subject_kind kind = (enum stele_subject_kind)scope;
+    if (kind == STELE_SUBJECT_TOPIC)
+        touch_topic(image, subject);
+    else
+        image->setting_records++;
     enum stele_err err = STELE_OK;
     if (kind == STELE_SUBJECT_NODE && node_of(image, subject) == NULL)
         err = add_node(image, subject);

@@ -86,7 +86,7 @@ static void check_done(struct stele_job *job)
 static enum stele_err take(struct stele_metadata_log *mlog)
 {
     struct stele_env *env = mlog->shard->env;
-    int64_t setting_records = mlog->image.setting_records;
+    int64_t setting_records = mlog->image.setting_records, member_records = mlog->image.member_records;
     char path[STELE_PATH_BYTES];
     enum stele_err err = path_of(mlog, &mlog->install_at, "", path);
     if (err == STELE_OK)
@@ -97,7 +97,8 @@ static enum stele_err take(struct stele_metadata_log *mlog)
     stele_image_deinit(&mlog->image);
     stele_image_init(&mlog->image, env->mem);
     mlog->replay.done = 0;
-    mlog->replay.offset = mlog->applied_offset = mlog->install_at.end_offset;
+    mlog->applied_offset = mlog->install_at.end_offset;
+    mlog->replay.offset = mlog->install_at.end_offset;
     mlog->snapshot_at = mlog->install_at;
     mlog->before = (struct stele_metadata_point){.end_offset = 0};
     mlog->bytes = mlog->tried_bytes = 0;
@@ -105,6 +106,7 @@ static enum stele_err take(struct stele_metadata_log *mlog)
     mlog->shard->is_changed = true;
     err = stele_metadata_snapshot_read(env, path, &mlog->image, &mlog->apply_error);
     mlog->image.setting_records += setting_records + 1; /* settings are others now */
+    mlog->image.member_records += member_records + 1;
     return err;
 }
 

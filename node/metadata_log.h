@@ -113,7 +113,7 @@ struct stele_metadata_log {
     struct stele_metadata_point install_at;
     struct stele_job install_job;
     enum stele_err install_err;
-    bool is_held; /* a job reads the image: nothing is applied */
+    bool is_held; /* nothing is applied */
     int64_t trim_to;
     struct stele_job unlink_job;
     int64_t *unlink_bases; /* while its job runs */
@@ -187,7 +187,7 @@ bool stele_metadata_log_is_active(const struct stele_metadata_log *mlog);
 bool stele_metadata_log_is_current(const struct stele_metadata_log *mlog);
 /** Appends, applies when it is committed, then calls done; never from inside this call. */
 void stele_metadata_log_change(struct stele_metadata_log *mlog, struct stele_metadata_change *change);
-/** While a job reads the image nothing is applied to it. */
+/** While it is held nothing is applied to the image: for a test of a node that is behind. */
 void stele_metadata_log_hold(struct stele_metadata_log *mlog, bool is_held);
 /** Gives an event to the quorum's machine when its turn comes. */
 void stele_metadata_log_feed(struct stele_metadata_log *mlog, struct stele_quorum_input *input);

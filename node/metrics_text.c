@@ -177,9 +177,9 @@ bool stele_node_is_serving(const struct stele_node *node, char out_why[STELE_ERR
         why = "it has not begun to start";
         break;
     case STELE_CONTROLLER_STARTING:
-        if (control->opening_count > 0) {
+        if (control->reconcile.opening_count > 0) {
             (void)snprintf(out_why, STELE_ERROR_TEXT_BYTES, "it starts: %d partitions are still being opened",
-                           control->opening_count);
+                           control->reconcile.opening_count);
             return false;
         }
         why = "it starts: the metadata log is read";

@@ -130,11 +130,6 @@ enum stele_partition_life {
     STELE_PARTITION_REMOVED
 };
 
-struct stele_partition_key {
-    struct stele_uuid topic_id;
-    int32_t number;
-};
-
 /** What the control shard knows when it has a partition opened. */
 struct stele_partition_setup {
     const char *topic;
@@ -202,6 +197,7 @@ struct stele_partition {
     struct stele_task config_task;
     struct stele_log_config config;
     bool is_config_sent, is_config_old;
+    bool is_leaving;                     /* the control shard's: it is being removed and gets nothing any more */
     struct stele_log_config next_config; /* the shard's: came while the log was being opened */
     bool has_next_config;
 
@@ -233,10 +229,10 @@ struct stele_partition {
  * Errors: NO_MEMORY (open_done is not called). */
 STELE_MUST_CHECK enum stele_err stele_partition_open(struct stele_node *node, const struct stele_partition_setup *setup,
                                                      void (*open_done)(struct stele_partition *partition, void *arg),
-                                                     void *arg);
+                                                     void *arg, struct stele_partition **out_partition);
 /** On the control shard, when no opening of it is waited for: takes it from its shard, which answers what waits for it
  * (UNKNOWN_TOPIC_ID) and drops its log when nothing uses it any more; then `removed`, on the control shard, which frees
- * it. Ranges that are being sent stay good. No file is touched. */
+ * it. Ranges that are being sent stay good. No file is touched. Settings and states that come later are dropped. */
 void stele_partition_remove(struct stele_partition *partition,
                             void (*removed)(struct stele_partition *partition, void *arg), void *arg);
 /** NULL when the shard has none of that key. */

@@ -248,7 +248,8 @@ static enum stele_err fill(struct stele_partition *partition, const struct stele
 }
 
 enum stele_err stele_partition_open(struct stele_node *node, const struct stele_partition_setup *setup,
-                                    void (*open_done_fn)(struct stele_partition *partition, void *arg), void *arg)
+                                    void (*open_done_fn)(struct stele_partition *partition, void *arg), void *arg,
+                                    struct stele_partition **out_partition)
 {
     struct stele_shard *control = &node->shards[STELE_SHARD_CONTROL];
     struct stele_mem *mem = control->env->mem;
@@ -278,6 +279,7 @@ enum stele_err stele_partition_open(struct stele_node *node, const struct stele_
     partition->open_done = open_done_fn;
     partition->open_arg = arg;
     partition->open_task.run = open_arrived;
+    *out_partition = partition;
     stele_shard_send(control, partition->shard, &partition->open_task);
     return STELE_OK;
 }
@@ -309,6 +311,8 @@ static void config_arrived(struct stele_task *task)
 void stele_partition_send_config(struct stele_partition *partition, const struct stele_log_config *config)
 {
     struct stele_shard *shard = partition->shard;
+    if (partition->is_leaving)
+        return;
     if (partition->is_config_sent) {
         partition->is_config_old = true;
         return;
@@ -392,6 +396,7 @@ void stele_partition_remove(struct stele_partition *partition,
                             void (*removed)(struct stele_partition *partition, void *arg), void *arg)
 {
     struct stele_shard *shard = partition->shard;
+    partition->is_leaving = true; /* what is on its way to the shard is there before this */
     partition->removed = removed;
     partition->remove_arg = arg;
     partition->remove_task.run = remove_arrived;

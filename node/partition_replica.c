@@ -248,6 +248,8 @@ void stele_partition_send_state(struct stele_partition *partition, const struct 
 {
     struct stele_replica *replica = &partition->replica;
     struct stele_shard *shard = partition->shard;
+    if (partition->is_leaving)
+        return;
     if (replica->is_state_sent) {
         replica->next_state = *state;
         replica->has_next_state = true;

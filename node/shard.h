@@ -19,6 +19,12 @@ struct stele_node;
 struct stele_partition;
 struct stele_slowlog;
 
+/** Names a partition for ever. */
+struct stele_partition_key {
+    struct stele_uuid topic_id;
+    int32_t number;
+};
+
 enum { STELE_NAMING_MAX = 16 };
 
 /** Partitions whose names are synced by one job. */

@@ -208,41 +208,29 @@ static void registered(struct replica_node *node)
     replica_world_tell(world);
 }
 
-static void opened(struct stele_partition *partition, void *arg)
+static void find_partitions(struct replica_node *node)
 {
-    struct replica_node *node = arg;
-    node->partitions[partition->key.number] = partition;
-    if (--node->open_count == 0)
-        registered(node);
-}
-
-static void places_work(struct stele_job *job)
-{
-    struct replica_node *node = STELE_CONTAINER_OF(job, struct replica_node, job);
-    struct stele_controller *control = &node->server.node->control;
-    struct stele_image_topic *topic = stele_image_topic_of(&control->mlog.image, &node->world->topic_id);
-    node->err = stele_controller_place(control, topic, &node->places, &node->place_count);
-}
-
-static void places_done(struct stele_job *job)
-{
-    struct replica_node *node = STELE_CONTAINER_OF(job, struct replica_node, job);
-    struct stele_controller *control = &node->server.node->control;
-    STELE_ASSERT(node->err == STELE_OK);
-    node->open_count = node->place_count;
-    for (int i = 0; i < node->place_count; i++) {
-        enum stele_err err = stele_controller_open(control, &node->places[i], opened, node);
-        STELE_ASSERT(err == STELE_OK);
+    struct stele_list *all = &node->server.node->partitions;
+    for (struct stele_list *at = all->next; at != all; at = at->next) {
+        struct stele_partition *partition = STELE_CONTAINER_OF(at, struct stele_partition, all);
+        node->partitions[partition->key.number] = partition;
     }
-    stele_controller_places_free(control, node->places, node->place_count);
+}
+
+static void opened(struct stele_reconcile_wait *wait)
+{
+    struct replica_node *node = STELE_CONTAINER_OF(wait, struct replica_node, wait);
+    find_partitions(node);
+    registered(node);
 }
 
 static void recorded(struct stele_metadata_change *change, enum stele_err err)
 {
     struct replica_node *node = STELE_CONTAINER_OF(change, struct replica_node, change);
     STELE_ASSERT(err == STELE_OK);
-    node->job = (struct stele_job){.work = places_work, .done = places_done};
-    stele_controller_job(&node->server.node->control, &node->job);
+    node->wait =
+        (struct stele_reconcile_wait){.topic_id = node->world->topic_id, .end = REPLICA_PARTITIONS, .done = opened};
+    stele_reconcile_await(&node->server.node->control.reconcile, &node->wait);
 }
 
 static void make_topic(struct replica_node *node)
@@ -266,15 +254,6 @@ static void make_topic(struct replica_node *node)
     node->change =
         (struct stele_metadata_change){.records = node->records, .count = 1 + REPLICA_PARTITIONS, .done = recorded};
     stele_metadata_log_change(&node->server.node->control.mlog, &node->change);
-}
-
-static void find_partitions(struct replica_node *node)
-{
-    struct stele_list *all = &node->server.node->partitions;
-    for (struct stele_list *at = all->next; at != all; at = at->next) {
-        struct stele_partition *partition = STELE_CONTAINER_OF(at, struct stele_partition, all);
-        node->partitions[partition->key.number] = partition;
-    }
 }
 
 static void on_ready(struct sim_server *server)

@@ -26,10 +26,7 @@ struct replica_node {
     /* making the topic */
     struct stele_metadata_record records[1 + REPLICA_PARTITIONS];
     struct stele_metadata_change change;
-    struct stele_job job;
-    struct stele_place *places;
-    int place_count, open_count;
-    enum stele_err err;
+    struct stele_reconcile_wait wait;
 };
 
 /** A record that was sent. */
