@@ -56,8 +56,25 @@ static void tell(struct stele_verifying *v, enum stele_verify_point point, const
                             (long long)v->point[point], what, (long long)other);
 }
 
-/* Start <= high watermark <= end; the recovery point is the end after a clean stop, and never beyond it; the cleaner
- * leaves the last segment alone. */
+static const char metadata_topic[] = "__cluster_metadata";
+
+static bool is_base(const struct stele_verifying *v, int64_t offset)
+{
+    for (int i = 0; i < v->base_count; i++) {
+        if (v->bases[i] == offset)
+            return true;
+    }
+    return false;
+}
+
+/* What a clean stop leaves: the end; the base of a segment where other replicas may have what is behind it cut off; of
+ * the metadata log what is committed. */
+static bool is_clean_point(const struct stele_verifying *v, int64_t offset)
+{
+    return offset == v->end || is_base(v, offset) || strncmp(v->name, metadata_topic, sizeof(metadata_topic) - 1) == 0;
+}
+
+/* Start <= high watermark <= end; the recovery point is never beyond it; the cleaner leaves the last segment alone. */
 void stele_verify__points_compare(struct stele_verifying *v)
 {
     int64_t start = stele_max_i64(v->point[STELE_POINT_START], v->bases[0]), recovery = v->point[STELE_POINT_RECOVERY];
@@ -68,8 +85,8 @@ void stele_verify__points_compare(struct stele_verifying *v)
         tell(v, STELE_POINT_START, "not above the first segment's", v->bases[0]);
     if (recovery > v->end)
         tell(v, STELE_POINT_RECOVERY, "beyond the log's end", v->end);
-    else if (v->is_clean && recovery >= 0 && recovery != v->end)
-        tell(v, STELE_POINT_RECOVERY, "after a clean stop not the log's end", v->end);
+    else if (v->is_clean && recovery >= 0 && !is_clean_point(v, recovery))
+        tell(v, STELE_POINT_RECOVERY, "after a clean stop neither a segment's base nor the log's end", v->end);
     if (mark > v->end)
         tell(v, STELE_POINT_HIGH_WATERMARK, "beyond the log's end", v->end);
     else if (v->is_clean && mark >= 0 && mark < start)
@@ -83,7 +100,7 @@ void stele_verify__points_compare(struct stele_verifying *v)
 void stele_verify__points_missing(struct stele_verifying *v, const char *topic)
 {
     char path[STELE_PATH_BYTES];
-    if (!v->is_clean || v->point[STELE_POINT_RECOVERY] >= 0 || strcmp(topic, "__cluster_metadata") == 0)
+    if (!v->is_clean || v->point[STELE_POINT_RECOVERY] >= 0 || strcmp(topic, metadata_topic) == 0)
         return;
     if (stele_path_join(path, v->log_dir, names[STELE_POINT_RECOVERY]) == STELE_OK)
         stele_verify__found(v, STELE_FINDING_DAMAGE, path, -1, "%.100s is missing", v->name);

@@ -98,6 +98,12 @@ static void test_tails(void **state)
     size_t last = f->ends[BATCHES - 1] - f->ends[BATCHES - 2];
     const struct tail tails[] = {
         {.name = "whole", .kept = last, .points = AT(4)},
+        {.name = "whole, capped at a clean stop", .kept = last, .points = AT(0), .is_clean = true},
+        {.name = "whole, a point that no clean stop leaves",
+         .kept = last,
+         .points = AT(4),
+         .is_clean = true,
+         .damages = 1},
         {.name = "cut", .kept = last - 1, .points = AT(6), .leftovers = 1},
         {.name = "cut below the point", .kept = last - 1, .points = AT(7), .damages = 1},
         {.name = "cut below the mark", .kept = last - 1, .points = AT(0), .marks = AT(8), .damages = 1},
@@ -191,6 +197,27 @@ static void test_markers_that_say_nothing(void **state)
         struct stele_verify_report report = verify(f, "/log");
         assert_int_equal(report.damages, cases[i].damages);
         assert_int_equal(report.crash_leftovers, 0);
+    }
+}
+
+/* The recovery point of the metadata log is what is committed, which is anywhere up to the end. */
+static void test_metadata_point(void **state)
+{
+    struct fixture *f = *state;
+    static const struct {
+        const char *points;
+        int damages;
+    } cases[] = {{"0\n1\n__cluster_metadata 0 5\n", 0},
+                 {"0\n1\n__cluster_metadata 0 8\n", 0},
+                 {"0\n1\n__cluster_metadata 0 9\n", 1}};
+    disk_make_dir(f->disk, "/metadata");
+    disk_make_dir(f->disk, "/metadata/__cluster_metadata-0");
+    disk_put(f->disk, "/metadata/__cluster_metadata-0/00000000000000000000.log", f->bytes, f->ends[BATCHES - 1]);
+    disk_put_text(f->disk, "/metadata/__cluster_metadata-0/" STELE_LEADER_EPOCH_FILE, "0\n2\n0 0\n1 4\n");
+    disk_put_text(f->disk, "/metadata/" STELE_CLEAN_SHUTDOWN_FILE, "");
+    for (size_t i = 0; i < STELE_ARRAY_LEN(cases); i++) {
+        disk_put_text(f->disk, "/metadata/" STELE_RECOVERY_POINT_FILE, cases[i].points);
+        assert_int_equal(verify(f, "/metadata").damages, cases[i].damages);
     }
 }
 
@@ -339,6 +366,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_tails, setup, teardown),
         cmocka_unit_test_setup_teardown(test_markers_that_say_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_metadata_point, setup, teardown),
         cmocka_unit_test_setup_teardown(test_epochs, setup, teardown),
         cmocka_unit_test_setup_teardown(test_epochs_below_the_start, setup, teardown),
         cmocka_unit_test_setup_teardown(test_epochs_of_an_emptied_log, setup, teardown),
