@@ -90,6 +90,18 @@ static bool has_valid_listeners(const struct stele_node_registration *node)
     return node->listener_count > 0;
 }
 
+/* Only one process at a time holds a directory. Who comes with one of an earlier life has outlived it, then, as after a
+ * loss of power, unless that life was heard by this controller: then one of the two has a copy of the other's disk. */
+static bool has_outlived(const struct stele_registry *registry, const struct stele_node_registration *before,
+                         const struct stele_node_registration *node)
+{
+    bool has_its_directory = false;
+    for (int32_t i = 0; i < node->directory_count; i++) {
+        has_its_directory = has_its_directory || directory_position(before, &node->directories[i]) >= 0;
+    }
+    return has_its_directory && stele_registry_contact_ms(registry, before->node_id) < 0;
+}
+
 static enum stele_err registration_check(const struct stele_registry *registry,
                                          const struct stele_node_request *request,
                                          const struct stele_registry_terms *terms,
@@ -104,7 +116,7 @@ static enum stele_err registration_check(const struct stele_registry *registry,
     }
     const bool is_other_life = before != NULL && !stele_uuid_equal(&before->incarnation_id, &node->incarnation_id);
     if (is_other_life && stele_registry_has_session(registry, node->node_id, terms->now_ms) &&
-        !before->is_shutting_down) {
+        !before->is_shutting_down && !has_outlived(registry, before, node)) {
         return STELE_DUPLICATE_BROKER_REGISTRATION;
     }
     if (!has_valid_directories(registry, node) || !has_valid_listeners(node) ||

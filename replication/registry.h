@@ -149,7 +149,8 @@ void stele_registry_deactivate(struct stele_registry *registry);
  * Errors, in order:
  *   INCONSISTENT_CLUSTER_ID
  *   INVALID_REGISTRATION           its id or incarnation are none, a count or text is out of bounds
- *   DUPLICATE_BROKER_REGISTRATION  another life has a session, and is neither fenced nor shutting down (4.2.3, 4.3.17)
+ *   DUPLICATE_BROKER_REGISTRATION  another life has a session, and is neither fenced nor shutting down (4.2.3, 4.3.17),
+ *                                  nor outlived: not heard by this controller, and on one of the directories
  *   INVALID_REGISTRATION           directories: none, one twice, another node's, a reserved id (4.2.4)
  *   INVALID_REGISTRATION           listeners: none, a name twice; or more than STELE_NODES_MAX nodes
  *   UNSUPPORTED_VERSION            the cluster's feature level is outside its range (4.2.5) */

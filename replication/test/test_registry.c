@@ -215,6 +215,27 @@ static void test_other_life(void **state)
     assert_int_equal(refusal(f, &request), STELE_OK); /* the second life is still fenced */
 }
 
+/* After a loss of power no life is left that a new controller could hear: who comes with a directory of the life before
+ * need not wait for its session to end. Who has none of them, or comes while that life is heard, does. */
+static void test_outlived(void **state)
+{
+    struct fixture *f = *state;
+    join(f, 1);
+    struct stele_node_request request = request_of(1, 2), other = request_of(1, 2);
+    other.node.directories[0] = uuid(0xd1, 1);
+    stele_registry_deactivate(&f->registry);
+    f->now_ms += 1;
+    stele_registry_activate(&f->registry, f->now_ms);
+    assert_int_equal(refusal(f, &other), STELE_DUPLICATE_BROKER_REGISTRATION);
+    assert_int_equal(refusal(f, &request), STELE_OK);
+    request.node.directories[1] = request.node.directories[0]; /* a directory more, the old one second */
+    request.node.directories[0] = other.node.directories[0];
+    request.node.directory_count = 2;
+    assert_int_equal(refusal(f, &request), STELE_OK);
+    stele_registry_touch(&f->registry, 1, epoch_of(f, 1), f->now_ms);
+    assert_int_equal(refusal(f, &request), STELE_DUPLICATE_BROKER_REGISTRATION);
+}
+
 /* Requests are of this life, and none is worked on after a later one (4.8.1). */
 static void test_admit(void **state)
 {
@@ -620,7 +641,7 @@ static void test_no_memory(void **state)
 
 int main(void)
 {
-    struct CMUnitTest tests[STELE_ARRAY_LEN(RESTARTS) + STELE_ARRAY_LEN(BEATS) + 16];
+    struct CMUnitTest tests[STELE_ARRAY_LEN(RESTARTS) + STELE_ARRAY_LEN(BEATS) + 17];
     size_t count = 0;
     for (size_t i = 0; i < STELE_ARRAY_LEN(RESTARTS); i++) {
         tests[count++] = (struct CMUnitTest){
@@ -634,6 +655,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_register, setup, teardown),
         cmocka_unit_test_setup_teardown(test_register_refusals, setup, teardown),
         cmocka_unit_test_setup_teardown(test_other_life, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_outlived, setup, teardown),
         cmocka_unit_test_setup_teardown(test_admit, setup, teardown),
         cmocka_unit_test_setup_teardown(test_same_life, setup, teardown),
         cmocka_unit_test_setup_teardown(test_beat_refusals, setup, teardown),
