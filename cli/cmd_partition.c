@@ -30,6 +30,7 @@ static int add_outcomes(const struct stele_cli *cli, struct stele_document *docu
             stele_document_known(document, row, "lost_end_offset", outcome->lost_end_offset);
             stele_document_known(document, row, "lost_records", outcome->lost_first_offset < 0 ? -1 : lost);
         }
+        stele_document_text(document, row, "note", outcome->code == 0 && outcome->text[0] != 0 ? outcome->text : NULL);
         stele_document_text(document, row, "error", is_bad ? outcome->text : NULL);
         if (is_bad)
             status = stele_cli_fail(cli, stele_cli_exit_of(outcome->code), "%s/%d: %s", outcome->topic,
@@ -331,6 +332,7 @@ static int elect(const struct stele_cli *cli, struct stele_client *client, const
                                                        {"lost_records", "LOST", STELE_VIEW_COUNT},
                                                        {"lost_first_offset", "FROM", STELE_VIEW_COUNT},
                                                        {"lost_end_offset", "TO", STELE_VIEW_COUNT},
+                                                       {"note", "NOTE", STELE_VIEW_TEXT},
                                                        {NULL, NULL, STELE_VIEW_TEXT}};
     struct stele_partition_results *outcomes = NULL;
     struct stele_document document;

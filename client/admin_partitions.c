@@ -102,7 +102,9 @@ static void make_elected(struct stele_answer_memory *memory, const struct stele_
     *to = (struct stele_partition_result){.topic = stele_answer_text(memory, from->topic),
                                           .partition = from->partition,
                                           .code = (int)from->err,
-                                          .text = stele_answer_error(memory, from->err, from->message),
+                                          .text = from->err == STELE_OK
+                                                      ? stele_answer_text(memory, from->message)
+                                                      : stele_answer_error(memory, from->err, from->message),
                                           .leader_id = from->leader_id,
                                           .leader_epoch = from->leader_epoch,
                                           .lost_first_offset = from->lost_first_offset,

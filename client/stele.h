@@ -432,8 +432,8 @@ struct stele_partition_wish {
 struct stele_partition_result {
     const char *topic;
     int32_t partition;
-    int code; /* 0, or why it was not done, with the text of it */
-    const char *text;
+    int code;         /* 0, or why it was not done, with the text of it; */
+    const char *text; /* with 0 "", or what there is to say of it: what is known of the loss of an unclean election */
     int32_t leader_id, leader_epoch; /* of an election; -1 otherwise */
     int64_t lost_first_offset;       /* records that an unclean election gave up: from here to before the next; */
     int64_t lost_end_offset;         /* -1: none, or nobody knows */

@@ -54,6 +54,24 @@ steled --settings-reference | docs/test_settings.sh | --settings-reference
 steled --metrics-reference | docs/test_observe.sh | --metrics-reference
 steled --help | docs/test_readme.sh | steled" --help
 stele COMMAND --help | docs/test_readme.sh | stele" "$command" --help
+stele cluster status* | cluster-tests/process/test_admin.sh | "$stele" cluster status
+stele cluster level * | cluster-tests/process/test_admin.sh | "$stele" cluster level
+stele quorum status | cluster-tests/process/test_admin.sh | "$stele" quorum status
+stele quorum readmit * | cluster-tests/process/test_admin.sh | "$stele" quorum readmit
+stele quorum add * | cluster-tests/process/test_admin.sh | "$stele" quorum add
+stele quorum remove * | cluster-tests/process/test_admin.sh | "$stele" quorum remove
+stele -b HOST:PORT quorum status --local | cluster-tests/process/test_admin.sh | quorum status --local
+stele -b HOST:PORT cluster status --local | cluster-tests/process/test_admin.sh | cluster status --local
+stele topic describe --ailing | cluster-tests/process/test_admin.sh | "$stele" topic describe --ailing
+stele topic describe orders | cluster-tests/process/test_cli.sh | "$stele" topic describe orders
+stele topic create | cluster-tests/process/test_cli.sh | "$stele" topic create
+stele partition reassign --wait * | cluster-tests/process/test_admin.sh | "$stele" partition reassign --wait
+stele partition reassign --cancel * | cluster-tests/process/test_admin.sh | "$stele" partition reassign --cancel
+stele partition reassign* | cluster-tests/process/test_admin.sh | "$stele" partition reassign
+stele partition elect --all | cluster-tests/process/test_admin.sh | "$stele" partition elect --all
+stele partition elect --unclean * | cluster-tests/process/test_admin.sh | "$stele" partition elect --unclean
+stele partition elect * | cluster-tests/process/test_admin.sh | "$stele" partition elect m
+stele node unregister * | cluster-tests/process/test_admin.sh | "$stele" node unregister
 stele node status | cluster-tests/process/test_cli.sh | "$stele" node status
 stele node slowlog | docs/tour.sh | stele node slowlog
 stele log explain | docs/tour.sh | stele log explain

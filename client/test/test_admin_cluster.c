@@ -101,7 +101,7 @@ static void describe_cluster(struct asked *asked, const struct stele_request *re
 
 static const struct stele_elect_leaders_result elected[] = {
     {.topic = "u",
-     .message = "",
+     .message = "gone",
      .partition = 0,
      .leader_id = 2,
      .leader_epoch = 4,
@@ -302,7 +302,7 @@ static struct stele_result call_elect(struct stele_client *client)
     assert_true(made->outcomes[1]->text[0] != 0);
     assert_int_equal(made->outcomes[1]->lost_first_offset, -1);
     assert_string_equal(made->outcomes[2]->topic, "u");
-    assert_string_equal(made->outcomes[2]->text, "");
+    assert_string_equal(made->outcomes[2]->text, "gone");
     assert_int_equal(made->outcomes[2]->leader_id, 2);
     assert_int_equal(made->outcomes[2]->leader_epoch, 4);
     assert_int_equal(made->outcomes[2]->lost_first_offset, 10);

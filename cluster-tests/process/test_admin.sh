@@ -45,6 +45,8 @@ holds() {
         [ $SECONDS -lt $deadline ] || { cat "$work/json" "$work/errors"; die "$* -o json: not $expression"; }
     done
 }
+# json_is EXPRESSION COMMAND...: the command is done, and the expression holds at once
+json_is() { "${@:2}" -o json >"$work/json" || die "$* gave $?"; [ "$(of "bool($1)")" = True ] || { cat "$work/json"; die "$*"; }; }
 of() { python3 -c 'import json, sys; d = json.load(open(sys.argv[1])); print(eval(sys.argv[2]))' "$work/json" "$1"; } # of the last JSON
 
 for k in 1 2 3; do begin $k; done
@@ -60,10 +62,72 @@ for k in 1 2 3; do
     holds "$voters"' and d["answered_by"] == '$k' and d["leader"] == '"$leader" "$stele" -b "127.0.0.1:${ports[$((k - 1))]}" quorum status --local
 done
 
+# The nodes, told by the controller whoever is asked, and by each as far as it has learned of them.
+holds '[(n["node"], n["state"]) for n in d["nodes"]] == [(1, "well"), (2, "well"), (3, "well")] and d["topics"] == 0 and d["controller"] == '"$leader" "$stele" cluster status
+gives 0 "" "$stele" cluster status
+grep -qE "^controller +$leader\$" "$work/said" && grep -qE '^ +3 +well ' "$work/said" || { cat "$work/said"; die "cluster status"; }
+for k in 1 2 3; do
+    holds '[n["node"] for n in d["nodes"]] == [1, 2, 3] and d["level"] > 0' "$stele" -b "127.0.0.1:${ports[$((k - 1))]}" cluster status --local
+done
+gives 1 "a level never goes back" "$stele" cluster level 0
+[ "$("$stele" --complete quorum add '' | tr '\n' ' ')" = $'1\tnode 2\tnode 3\tnode ' ] || die "completion of nodes"
+
+# Partitions: they are moved, those who led lead again, and one is left without a leader.
+gives 0 "" "$stele" topic create m -p 2 -r 2 --config min.insync.replicas=1
+well='all(len(p["isr"]) == 2 and p["leader"] and p["lag"] == [0, 0] for p in d["topics"][0]["partitions"])'
+at='d["topics"][0]["partitions"][0]'
+holds "$well" "$stele" topic describe m
+first=$(of "$at['replicas'][0]") second=$(of "$at['replicas'][1]") third=$(of "6 - sum($at['replicas'])")
+seq 1000 | "$stele" produce m -p 0 || die "produce"
+gives 1 "registered" "$stele" partition reassign "m/0=9"
+gives 3 "m/9: there is no such partition" "$stele" partition reassign "m/9=1"
+gives 3 "not being exchanged" "$stele" partition reassign --cancel m/0
+gives 3 "there is no topic" "$stele" partition elect missing
+json_is 'd["partitions"][0]["begun"] and d["partitions"][0]["error"] is None' "$stele" partition reassign --wait "m/0=$third,$first"
+holds "$well and $at['replicas'] == [$third, $first] and $at['high_watermark'] == 1000" "$stele" topic describe m
+json_is 'd == {"partitions": []}' "$stele" partition reassign
+gives 0 "" "$stele" partition elect m
+holds "$at['leader'] == $third" "$stele" topic describe m
+json_is 'd["topics"] == []' "$stele" topic describe --ailing
+end "$third" KILL
+holds "$at['leader'] == $first and $at['isr'] == [$first]" "$stele" topic describe m
+holds "[n['state'] for n in d['nodes'] if n['node'] == $third] == ['fenced'] and d['lagging_partitions'] > 0 and d['leaderless_partitions'] == 0" "$stele" cluster status
+begin "$third"; ready "$third"
+holds "$well" "$stele" topic describe m
+json_is '[(p["topic"], p["partition"], p["leader"]) for p in d["partitions"] if p["elected"]].count(("m", 0, '"$third"')) == 1' "$stele" partition elect --all
+holds "$at['leader'] == $third" "$stele" topic describe m
+json_is 'not d["partitions"][0]["elected"] and d["partitions"][0]["error"] is None' "$stele" partition elect m/0
+end "$first" KILL
+holds "$at['isr'] == [$third]" "$stele" topic describe m
+seq 10 | "$stele" produce m -p 0 || die "produce to one replica"
+end "$third" KILL # the last that has everything
+begin "$first"; ready "$first"
+holds "$at['leader'] is None and $at['error']" "$stele" topic describe --ailing m
+gives 1 "m/0: " "$stele" partition elect m/0
+json_is "d['partitions'][0]['leader'] == $first and d['partitions'][0]['elected'] and '$third' in d['partitions'][0]['note']" "$stele" partition elect --unclean m/0
+holds "$at['leader'] == $first and $at['high_watermark'] == 1000" "$stele" topic describe m
+begin "$third"; ready "$third"
+holds "$well and $at['log_end_offset'] == 1000" "$stele" topic describe m
+gives 0 "" "$stele" topic delete m
+
+# A node that goes for good, and one that comes.
+holds 'd["leader"]' "$stele" quorum status
+leader=$(of 'd["leader"]')
+gone=$((leader % 3 + 1))
+gives 1 "it votes" "$stele" node unregister "$gone"
+gives 0 "" "$stele" quorum remove "$gone"
+gives 1 "it is alive" "$stele" node unregister "$gone"
+end "$gone" TERM
+json_is 'd == {"node": '"$gone"', "unregistered": True}' "$stele" node unregister "$gone"
+holds "$gone not in [n['node'] for n in d['nodes']]" "$stele" cluster status
+gives 3 "no node with that number" "$stele" node unregister "$gone"
+begin "$gone"; ready "$gone"
+holds "[n['state'] for n in d['nodes']] == ['well'] * 3" "$stele" cluster status
+gives 0 "" "$stele" quorum add "$gone"
+
 # Voters: one stops voting and votes again; one that lost its disk is an observer until it is let in.
 other=$((leader % 3 + 1))
 roles() { echo '[(m["role"], m["lag"]) for m in d["members"] if m["node"] == '"$other"'][:1] == [("'"$1"'", 0)]'; }
-json_is() { "${@:2}" -o json >"$work/json" || die "$* gave $?"; [ "$(of "$1")" = True ] || { cat "$work/json"; die "$*"; }; }
 json_is 'd == {"node": '$other', "removed": True}' "$stele" quorum remove "$other"
 holds "$(roles observer)" "$stele" quorum status
 gives 3 "does not vote" "$stele" quorum remove "$other"
