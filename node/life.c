@@ -280,6 +280,15 @@ static void cancel_unsent(struct stele_life *life)
 
 /* What happens around it. */
 
+/* A node leaves, and is not let go before all others have told that they know who leads instead. */
+static bool is_awaited(const struct stele_image *image)
+{
+    const struct stele_image_member *member = image->members;
+    while (member != NULL && (member->is_fenced || !member->is_shutting_down))
+        member = member->next;
+    return member != NULL;
+}
+
 void stele_life_look(struct stele_life *life)
 {
     const struct stele_metadata_log *mlog = &life->control->mlog;
@@ -287,8 +296,9 @@ void stele_life_look(struct stele_life *life)
     if (!life->is_begun)
         return;
     if (mlog->applied_offset - 1 > life->machine.metadata_offset)
-        step(life,
-             (struct stele_life_event){.kind = STELE_LIFE_EVENT_METADATA, .metadata_offset = mlog->applied_offset - 1});
+        step(life, (struct stele_life_event){.kind = STELE_LIFE_EVENT_METADATA,
+                                             .metadata_offset = mlog->applied_offset - 1,
+                                             .is_awaited = is_awaited(&mlog->image)});
     if (controller_id == life->machine.controller_id)
         return;
     cancel_unsent(life);

@@ -179,6 +179,9 @@ static void controller_changed(struct stele_node_life *life, const struct stele_
 static void metadata_applied(struct stele_node_life *life, const struct stele_life_event *event)
 {
     const bool was_behind = life->metadata_offset < life->node_epoch;
+    if (event->is_awaited && life->state == STELE_LIFE_RUNNING && event->metadata_offset > life->metadata_offset) {
+        hurry(life, event->now_ms, STELE_LIFE_SOON_MS);
+    }
     life->metadata_offset = stele_max_i64(life->metadata_offset, event->metadata_offset);
     if (life->state == STELE_LIFE_FENCED && was_behind && life->metadata_offset >= life->node_epoch) {
         hurry(life, event->now_ms, STELE_LIFE_SOON_MS); /* 4.3.4 */

@@ -53,6 +53,7 @@ struct stele_life_event {
     uint64_t random;
     int32_t controller_id;        /* CONTROLLER */
     int64_t metadata_offset;      /* METADATA */
+    bool is_awaited;              /* METADATA: a node that leaves waits until all have applied it (4.3.6) */
     uint32_t offline_directories; /* OFFLINE: all that are */
     /* Answers. */
     uint64_t request_id;

@@ -262,11 +262,369 @@ static void test_same_number(void **state)
     end();
 }
 
+/* Topics, as their records say: nobody needs to hold a byte of them. */
+
+enum { PARTITIONS = 4 };
+
+static const struct stele_uuid topic_ids[] = {{.bytes = {7, 1}}, {.bytes = {7, 2}}};
+
+static bool is_change_done;
+
+static void change_done(struct stele_metadata_change *change, enum stele_err err)
+{
+    (void)change;
+    assert_ok(err);
+    is_change_done = true;
+}
+
+static bool has_changed(void)
+{
+    return is_change_done;
+}
+
+/* Calls something of the controller as an event of its loop. */
+static struct stele_controller *enter(void)
+{
+    struct sim_server *server = &servers[leader()];
+    world.running = &server->envs[0];
+    return &server->node->control;
+}
+
+static void leave_loop(struct stele_controller *control)
+{
+    struct sim_env *env = sim_env_of(control->shard->env);
+    world.running = NULL;
+    env->after(env);
+}
+
+static void write_records(const struct stele_metadata_record *records, int count)
+{
+    static struct stele_metadata_change change;
+    change = (struct stele_metadata_change){.records = records, .count = count, .done = change_done};
+    is_change_done = false;
+    struct stele_controller *control = enter();
+    stele_metadata_log_change(&control->mlog, &change);
+    leave_loop(control);
+    (void)await(has_changed, "the records are committed");
+}
+
+/* Partition k < 3 is led by node k + 1 and on all three; the last one is on the third node alone. */
+static void make_topic(int at, bool is_synced)
+{
+    static const int32_t orders[PARTITIONS][3] = {{1, 2, 3}, {2, 3, 1}, {3, 1, 2}, {3}};
+    const char *name = is_synced ? "synced" : "plain";
+    struct stele_metadata_record records[3 + PARTITIONS] = {
+        {.kind = STELE_METADATA_TOPIC, .u.topic = {.name = name, .topic_id = topic_ids[at]}},
+        {.kind = STELE_METADATA_SETTING,
+         .u.setting = {.scope = STELE_SUBJECT_TOPIC, .subject = name, .name = "min.insync.replicas", .value = "2"}},
+        {.kind = STELE_METADATA_SETTING,
+         .u.setting = {.scope = STELE_SUBJECT_TOPIC,
+                       .subject = name,
+                       .name = "flush.before.ack",
+                       .value = is_synced ? "true" : "false"}}};
+    for (int i = 0; i < PARTITIONS; i++) {
+        size_t count = i < 3 ? 3 : 1;
+        records[3 + i] = (struct stele_metadata_record){.kind = STELE_METADATA_PARTITION,
+                                                        .u.partition = {.topic_id = topic_ids[at],
+                                                                        .partition = i,
+                                                                        .leader_id = orders[i][0],
+                                                                        .replicas = orders[i],
+                                                                        .replica_count = count,
+                                                                        .isr = orders[i],
+                                                                        .isr_count = count}};
+    }
+    write_records(records, 3 + PARTITIONS);
+}
+
+static const struct stele_partition_state *partition(int topic, int number)
+{
+    const struct stele_image *image = &control_of(leader())->mlog.image;
+    return &stele_image_topic_of(image, &topic_ids[topic])->partitions[number].state;
+}
+
+static void begin_topics(uint64_t seed)
+{
+    begin(seed);
+    (void)await(all_serve, "all serve");
+    make_topic(0, false);
+    make_topic(1, true);
+    run(SECOND_US);
+    assert_true(all_serve());
+}
+
+/* Fencing moves what the node led in the batch that fences it, and its place in sync is lost; what others lead they go
+ * on leading. A partition that only it has is led again when it serves again. */
+static void test_partitions(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 8; seed++) {
+        int32_t leaders[2][3], epochs[2][3];
+        begin_topics(seed);
+        victim = seed % 2 == 0 ? leader() : other_than(leader());
+        for (int at = 0; at < 6; at++) {
+            leaders[at / 3][at % 3] = partition(at / 3, at % 3)->leader_id;
+            epochs[at / 3][at % 3] = partition(at / 3, at % 3)->leader_epoch;
+            assert_int_equal(partition(at / 3, at % 3)->isr.count, 3);
+        }
+        sim_server_die(&servers[victim], SIM_DEATH_KILL);
+        run(1);
+        (void)await(is_fenced, "it is fenced");
+        for (int at = 0; at < 6; at++) {
+            const struct stele_partition_state *now = partition(at / 3, at % 3);
+            bool was_led = leaders[at / 3][at % 3] == victim + 1;
+            assert_false(stele_node_set_has(&now->isr, victim + 1));
+            assert_int_equal(now->isr.count, 2);
+            assert_true(stele_node_set_has(&now->isr, now->leader_id));
+            assert_true(was_led || now->leader_id == leaders[at / 3][at % 3]);
+            assert_int_equal(now->leader_epoch, epochs[at / 3][at % 3] + was_led);
+        }
+        assert_int_equal(partition(0, 3)->leader_id, victim == 2 ? STELE_NO_NODE : 3);
+        sim_server_start(&servers[victim]);
+        (void)await(is_back, "it serves again");
+        assert_int_equal(partition(0, 3)->leader_id, 3);
+        end();
+    }
+}
+
+static bool leads_nothing(void)
+{
+    for (int number = 0; number < 3; number++) {
+        if (partition(0, number)->leader_id == victim + 1)
+            return false;
+    }
+    return true;
+}
+
+/* Who stops is relieved of what it leads while it is still there, and goes when all know who leads instead. */
+static void test_leave_led(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 8; seed++) {
+        begin_topics(seed);
+        victim = seed % 2 == 0 ? leader() : other_than(leader());
+        sim_server_stop(&servers[victim]);
+        (void)await(leads_nothing, "it leads nothing");
+        assert_int_equal(servers[victim].state, SIM_SERVER_STOPPING);
+        assert_true(servers[victim].node->control.is_leaving);
+        int64_t took_ms = await(is_down, "it stops");
+        assert_true(took_ms < 1500);
+        assert_true(servers[victim].is_stop_clean);
+        assert_true(traces[victim][STELE_TRACE_LIFE_CHANGED] > 0);
+        end();
+    }
+}
+
+/* A node of the book alone. */
+
+static struct stele_node_request registration;
+static uint8_t directory_of_ninth = 9;
+
+static bool is_answered;
+
+static void answered(struct stele_node_ask *ask)
+{
+    (void)ask;
+    is_answered = true;
+}
+
+static bool has_answer(void)
+{
+    return is_answered;
+}
+
+static void ask_controller(struct stele_node_ask *ask)
+{
+    ask->done = answered;
+    is_answered = false;
+    struct stele_controller *control = enter();
+    stele_active_nodes_ask(&control->active_nodes, ask);
+    leave_loop(control);
+    (void)await(has_answer, "an answer");
+}
+
+static int64_t register_ninth(uint8_t incarnation, uint8_t boot, int64_t previous_epoch)
+{
+    struct stele_node_ask ask = {.kind = STELE_ASK_REGISTER, .registration = &registration};
+    registration = (struct stele_node_request){.cluster_id = control_of(0)->formation.file.cluster_id,
+                                               .previous_epoch = previous_epoch,
+                                               .node = {.node_id = 9,
+                                                        .incarnation_id = {.bytes = {incarnation}},
+                                                        .boot_id = {.bytes = {boot}},
+                                                        .directories = {{.bytes = {9, directory_of_ninth}}},
+                                                        .directory_count = 1,
+                                                        .listeners = {{.name = "A", .host = "h", .port = 1}},
+                                                        .listener_count = 1,
+                                                        .feature_min = 1,
+                                                        .feature_max = 9}};
+    ask_controller(&ask);
+    assert_int_equal(ask.err == STELE_OK, ask.node_epoch >= 0);
+    return ask.err == STELE_OK ? ask.node_epoch : -(int64_t)ask.err;
+}
+
+static struct stele_node_ask beat(int64_t node_epoch)
+{
+    struct stele_node_ask ask = {
+        .kind = STELE_ASK_HEARTBEAT,
+        .heartbeat = {.node_id = 9, .node_epoch = node_epoch, .metadata_offset = node_epoch + 5}};
+    ask_controller(&ask);
+    return ask;
+}
+
+static enum stele_err unregister(int32_t node_id)
+{
+    struct stele_node_ask ask = {.kind = STELE_ASK_UNREGISTER, .node_id = node_id};
+    ask_controller(&ask);
+    assert_int_equal(ask.err == STELE_OK, ask.message[0] == 0);
+    return ask.err;
+}
+
+/* A node whose heartbeats come is not fenced, one whose do not is, once; another life is taken when that of before has
+ * no session; answers of an earlier life's epoch are refused. */
+static void test_sessions(void **state)
+{
+    (void)state;
+    begin_topics(1);
+    int at = leader();
+    int64_t epoch = register_ninth(1, 1, -1);
+    assert_int_equal(register_ninth(1, 1, -1), epoch); /* its answer was lost */
+    assert_true(beat(epoch).verdict.elects);
+    for (int i = 0; i < 6; i++) {
+        run(4 * SECOND_US);
+        assert_false(beat(epoch).verdict.answer_is_fenced);
+    }
+    assert_int_equal(traces[at][STELE_TRACE_NODE_FENCED], 0);
+    assert_int_equal(register_ninth(2, 1, -1), -(int64_t)STELE_DUPLICATE_BROKER_REGISTRATION);
+    run(10 * SECOND_US);
+    assert_int_equal(traces[at][STELE_TRACE_NODE_FENCED], 1);
+    assert_true(all_serve());
+    int64_t next = register_ninth(2, 1, -1);
+    assert_true(next > epoch);
+    assert_int_equal(beat(epoch).err, STELE_STALE_BROKER_EPOCH);
+    assert_int_equal(beat(next).err, STELE_OK);
+    end();
+}
+
+static void put_on_ninth(int topic)
+{
+    static const int32_t replicas[] = {9, 1};
+    const struct stele_metadata_record record = {.kind = STELE_METADATA_PARTITION,
+                                                 .u.partition = {.topic_id = topic_ids[topic],
+                                                                 .partition = 2,
+                                                                 .leader_id = 9,
+                                                                 .leader_epoch = 50,
+                                                                 .partition_epoch = 50,
+                                                                 .replicas = replicas,
+                                                                 .replica_count = 2,
+                                                                 .isr = replicas,
+                                                                 .isr_count = 1}};
+    write_records(&record, 1);
+}
+
+/* Alone below min.insync.replicas a node stays eligible when it is fenced, until it comes back without what was in its
+ * memory, which only a topic whose records are synced before they count survives; or without its disk. */
+static void test_lost_memory(void **state)
+{
+    static const struct {
+        uint8_t boot;
+        bool is_clean, is_other_disk, keeps_plain, keeps_synced;
+    } cases[] = {{1, false, false, true, true},
+                 {2, false, false, false, true},
+                 {2, true, false, true, true},
+                 {0, false, false, false, true}, /* not known which boot it is */
+                 {1, true, true, false, false}};
+    (void)state;
+    for (size_t i = 0; i < STELE_ARRAY_LEN(cases); i++) {
+        begin_topics(1);
+        int64_t epoch = register_ninth(1, 1, -1);
+        assert_true(beat(epoch).verdict.elects);
+        for (int topic = 0; topic < 2; topic++)
+            put_on_ninth(topic);
+        run(10 * SECOND_US);
+        for (int topic = 0; topic < 2; topic++) {
+            assert_int_equal(partition(topic, 2)->leader_id, STELE_NO_NODE);
+            assert_int_equal(partition(topic, 2)->isr.count, 0);
+            assert_true(stele_node_set_has(&partition(topic, 2)->elr, 9));
+        }
+        directory_of_ninth = cases[i].is_other_disk ? 8 : 9;
+        int64_t next = register_ninth(2, cases[i].boot, cases[i].is_clean ? epoch : -1);
+        directory_of_ninth = 9;
+        assert_true(next > epoch);
+        assert_int_equal(partition(0, 2)->elr.count, cases[i].keeps_plain);
+        assert_int_equal(partition(1, 2)->elr.count, cases[i].keeps_synced);
+        assert_true(beat(next).verdict.elects);
+        assert_int_equal(partition(0, 2)->leader_id, cases[i].keeps_plain ? 9 : STELE_NO_NODE);
+        assert_int_equal(partition(1, 2)->leader_id, cases[i].keeps_synced ? 9 : STELE_NO_NODE);
+        end();
+    }
+}
+
+/* A node is forgotten on request when it is gone, and is no voter; its place in sync goes with it. */
+static void test_unregister(void **state)
+{
+    (void)state;
+    begin_topics(2);
+    assert_int_equal(unregister(9), STELE_BROKER_ID_NOT_REGISTERED);
+    int64_t epoch = register_ninth(1, 1, -1);
+    assert_true(beat(epoch).verdict.elects);
+    put_on_ninth(0);
+    assert_int_equal(unregister(9), STELE_INVALID_REQUEST); /* it is alive */
+    assert_int_equal(unregister(1), STELE_INVALID_REQUEST); /* it votes */
+    run(10 * SECOND_US);
+    assert_int_equal(partition(0, 2)->leader_id, STELE_NO_NODE);
+    assert_true(stele_node_set_has(&partition(0, 2)->elr, 9));
+    assert_ok(unregister(9));
+    assert_null(stele_image_member_of(&control_of(leader())->mlog.image, 9));
+    assert_int_equal(partition(0, 2)->elr.count, 0);
+    assert_int_equal(beat(epoch).err, STELE_BROKER_ID_NOT_REGISTERED);
+    assert_int_equal(unregister(9), STELE_BROKER_ID_NOT_REGISTERED);
+    assert_true(register_ninth(1, 1, -1) > epoch); /* as one that is new */
+    victim = other_than(leader());
+    sim_server_die(&servers[victim], SIM_DEATH_KILL);
+    run(1);
+    (void)await(is_fenced, "a voter is fenced");
+    assert_int_equal(unregister(victim + 1), STELE_INVALID_REQUEST);
+    end();
+}
+
+/* Connections that break are made again, and whoever they were to goes on serving: it is heard of in time. */
+static void test_broken_connections(void **state)
+{
+    (void)state;
+    int broken = 0;
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        begin(seed);
+        (void)await(all_serve, "all serve");
+        run(SECOND_US);
+        for (int64_t i = 0; i < 60; i++) {
+            int leads = leader(); /* it may be another: who follows it asks for votes, too */
+            if (leads >= 0) {
+                int at = sim_net_host(&world, servers[leads].process.name);
+                int other = sim_net_host(&world, servers[(leads + 1 + (int)(i % 2)) % 3].process.name);
+                broken += sim_net_reset(&world, i % 4 < 2 ? at : other, i % 4 < 2 ? other : at, i / 4);
+            }
+            run(300 * MS_US);
+        }
+        for (int i = 0; i < 3; i++)
+            assert_int_equal(traces[i][STELE_TRACE_NODE_FENCED], 0);
+        end();
+    }
+    assert_true(broken > 60);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_start),     cmocka_unit_test(test_death),       cmocka_unit_test(test_leave),
-        cmocka_unit_test(test_all_leave), cmocka_unit_test(test_same_number),
+        cmocka_unit_test(test_start),
+        cmocka_unit_test(test_death),
+        cmocka_unit_test(test_leave),
+        cmocka_unit_test(test_all_leave),
+        cmocka_unit_test(test_same_number),
+        cmocka_unit_test(test_partitions),
+        cmocka_unit_test(test_leave_led),
+        cmocka_unit_test(test_sessions),
+        cmocka_unit_test(test_lost_memory),
+        cmocka_unit_test(test_unregister),
+        cmocka_unit_test(test_broken_connections),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

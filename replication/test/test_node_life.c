@@ -292,6 +292,106 @@ static void test_leave_unknown(void **state)
     assert_int_equal(f->life.node_epoch, -1);
 }
 
+/* While nobody answers it does not wait for all of its time, but each answer lets it go on. */
+static void test_leave_silence(void **state)
+{
+    struct fixture *f = *state;
+    enum { SILENCE_MS = 2000 };
+    f->life.settings.leave_silence_ms_max = SILENCE_MS;
+    run(f);
+    const int64_t start_ms = f->now_ms;
+    (void)happen(f, (struct stele_life_event){.kind = STELE_LIFE_EVENT_LEAVE});
+    while (f->now_ms < start_ms + 3 * SILENCE_MS) {
+        f->now_ms += SILENCE_MS / 4;
+        assert_false(beaten(f, STELE_OK, false, false)->has_state);
+        assert_true(wait(f)->sends_heartbeat);
+    }
+    const int64_t heard_ms = f->now_ms - STELE_LIFE_LEAVING_MS;
+    (void)know_controller(f, STELE_NO_NODE);
+    (void)wait(f);
+    assert_int_equal(f->life.state, STELE_LIFE_STOPPED);
+    assert_int_equal(f->now_ms, heard_ms + SILENCE_MS);
+    setup(state);
+    f->life.settings.leave_silence_ms_max = SILENCE_MS;
+    f->life.settings.leave_ms_max = SILENCE_MS / 2;
+    run(f);
+    const int64_t again_ms = f->now_ms;
+    (void)happen(f, (struct stele_life_event){.kind = STELE_LIFE_EVENT_LEAVE});
+    (void)wait(f);
+    assert_int_equal(f->now_ms, again_ms + SILENCE_MS / 2);
+    assert_int_equal(f->life.state, STELE_LIFE_STOPPED);
+}
+
+/* Another life with a session may be an earlier one of this node: it waits for its end, and not for ever. What is
+ * answered otherwise in between begins the wait anew only when it was taken. */
+static void test_duplicate(void **state)
+{
+    struct fixture *f = *state;
+    enum { PATIENCE_MS = 20000 };
+    f->life.settings.duplicate_ms_max = PATIENCE_MS;
+    (void)know_controller(f, CONTROLLER);
+    f->now_ms += PATIENCE_MS; /* without an answer no time has passed */
+    const int64_t start_ms = f->now_ms;
+    int refusals = 0;
+    for (enum stele_err failure = STELE_OK; failure == STELE_OK; refusals++) {
+        const enum stele_err err = refusals == 3 ? STELE_CLOSED : STELE_DUPLICATE_BROKER_REGISTRATION;
+        failure = registered(f, err, -1)->failure;
+        if (failure == STELE_OK)
+            (void)wait(f);
+    }
+    assert_int_equal(f->life.state, STELE_LIFE_STOPPED);
+    assert_int_equal(f->life.last_err, STELE_DUPLICATE_BROKER_REGISTRATION);
+    assert_in_range(f->now_ms - start_ms, PATIENCE_MS, PATIENCE_MS + HEARTBEAT_MS * 11 / 10);
+    setup(state);
+    f->life.settings.duplicate_ms_max = PATIENCE_MS;
+    (void)know_controller(f, CONTROLLER);
+    (void)registered(f, STELE_DUPLICATE_BROKER_REGISTRATION, -1);
+    (void)wait(f);
+    (void)registered(f, STELE_OK, 50);
+    (void)wait(f);
+    (void)beaten(f, STELE_BROKER_ID_NOT_REGISTERED, false, false);
+    f->now_ms += 2 * PATIENCE_MS;
+    (void)wait(f);
+    assert_int_equal(registered(f, STELE_DUPLICATE_BROKER_REGISTRATION, -1)->failure, STELE_OK);
+}
+
+/* The controller may take it for gone when a connection closes: it is heard of at once, whether a request was under way
+ * or not, and only once by itself. */
+static void test_shaken(void **state)
+{
+    struct fixture *f = *state;
+    const struct stele_life_event shaken = {.kind = STELE_LIFE_EVENT_SHAKEN};
+    assert_int_equal(happen(f, shaken)->request_id, 0);
+    run(f);
+    (void)happen(f, shaken);
+    assert_int_equal(stele_node_life_deadline(&f->life), f->now_ms + STELE_LIFE_SOON_MS);
+    assert_true(wait(f)->sends_heartbeat);
+    (void)happen(f, shaken);
+    (void)beaten(f, STELE_CLOSED, false, false);
+    assert_int_equal(stele_node_life_deadline(&f->life), f->now_ms + STELE_LIFE_SOON_MS);
+    assert_true(wait(f)->sends_heartbeat);
+    (void)beaten(f, STELE_CLOSED, false, false);
+    assert_true(stele_node_life_deadline(&f->life) > f->now_ms + STELE_LIFE_BACKOFF_MS);
+}
+
+/* While a node leaves, the others do not keep what they have applied for their next heartbeat. */
+static void test_awaited(void **state)
+{
+    struct fixture *f = *state;
+    struct stele_life_event event = {.kind = STELE_LIFE_EVENT_METADATA, .metadata_offset = 61};
+    run(f);
+    (void)happen(f, event);
+    assert_int_equal(stele_node_life_deadline(&f->life), f->now_ms + HEARTBEAT_MS);
+    event.is_awaited = true;
+    (void)happen(f, event); /* nothing new */
+    assert_int_equal(stele_node_life_deadline(&f->life), f->now_ms + HEARTBEAT_MS);
+    event.metadata_offset++;
+    (void)happen(f, event);
+    assert_int_equal(stele_node_life_deadline(&f->life), f->now_ms + STELE_LIFE_SOON_MS);
+    assert_true(wait(f)->sends_heartbeat);
+    assert_int_equal(f->update.heartbeat.metadata_offset, 62);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -304,6 +404,10 @@ int main(void)
         cmocka_unit_test_setup(test_offline, setup),
         cmocka_unit_test_setup(test_leave, setup),
         cmocka_unit_test_setup(test_leave_unknown, setup),
+        cmocka_unit_test_setup(test_leave_silence, setup),
+        cmocka_unit_test_setup(test_duplicate, setup),
+        cmocka_unit_test_setup(test_shaken, setup),
+        cmocka_unit_test_setup(test_awaited, setup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
