@@ -129,6 +129,7 @@ static bool keep_off_uncovered(struct crash_world *world, const struct rot_file 
 struct hit {
     int64_t first;       /* offset of the first batch; -1: none */
     int64_t above_point; /* of what it hits above the point, the first; INT64_MAX: none */
+    bool is_alive;       /* it reaches above the point and the log's start */
     bool has_sound;      /* behind the last one lies a sound one */
     bool has_durable;    /* and a loss of power does not take it */
 };
@@ -144,6 +145,7 @@ static struct hit find_hit(struct crash_world *world, const struct rot_file *fil
             hit.first = walk.base_offset;
         if (is_hit && walk.next > point)
             hit.above_point = stele_min_i64(hit.above_point, stele_max_i64(walk.base_offset, point));
+        hit.is_alive |= is_hit && walk.next > stele_max_i64(point, checkpoint->log_start_offset);
         hit.has_sound = !is_hit && walk.is_sound;
         hit.has_durable = hit.has_sound && (hit.has_durable || walk.next <= world->durable_end);
     }
@@ -179,10 +181,10 @@ static bool lower_promises(struct crash_world *world, const struct hit *hit, int
     const struct crash_checkpoint *checkpoint = &world->checkpoint;
     int64_t point = stele_max_i64(checkpoint->recovery_point, checkpoint->high_watermark);
     int64_t offset = stele_max_i64(hit->first, checkpoint->log_start_offset);
-    bool is_cut = offset >= point && hit->first >= checkpoint->recovery_point;
+    bool is_cut = offset >= point && (hit->first >= checkpoint->recovery_point || hit->is_alive);
     if (!is_cut && hit->first >= checkpoint->recovery_point && has_cut(world, base_offset))
         return false;
-    int64_t end = is_cut ? hit->first : hit->above_point;
+    int64_t end = is_cut && hit->first >= checkpoint->recovery_point ? hit->first : hit->above_point;
     if (is_cut || !hit->has_sound)
         world->kept_end = stele_min_i64(world->kept_end, end);
     if (is_cut || !hit->has_durable)
