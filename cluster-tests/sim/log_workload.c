@@ -309,10 +309,10 @@ enum stele_err crash_truncate(struct crash_world *world, int64_t offset)
     checkpoint->log_start_offset = stele_min_i64(checkpoint->log_start_offset, offset);
     world->durable_end = stele_min_i64(world->durable_end, offset);
     world->kept_end = stele_min_i64(world->kept_end, offset);
-    world->point_max = stele_min_i64(world->point_max, offset);
     enum stele_err err = stele_log_truncate(world->log, offset);
     if (err != STELE_OK)
         return err;
+    world->point_max = stele_min_i64(world->point_max, offset);
     log_model_truncate(&world->model, offset);
     MODEL_CHECK(&world->model, stele_log_end_offset(world->log) == offset, "truncated to %lld the log ends at %lld",
                 (long long)offset, (long long)stele_log_end_offset(world->log));
@@ -348,10 +348,10 @@ static enum stele_err work_restart_at(struct crash_world *world)
     world->durable_end = 0;
     world->kept_end = 0;
     world->start_max = offset;
-    world->point_max = 0;
     enum stele_err err = stele_log_restart_at(world->log, offset);
     if (err != STELE_OK)
         return err;
+    world->point_max = 0;
     log_model_truncate(&world->model, 0);
     world->model.end = offset;
     world->kept_end = offset;

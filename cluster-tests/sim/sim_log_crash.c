@@ -143,6 +143,7 @@ static void crash_trace(struct stele_env *env, const struct stele_trace_event *e
     if (world->is_verbose)
         (void)printf("    %s\n", text);
     world->had_damage |= event->kind == STELE_TRACE_LOG_DAMAGED; /* later starts look there again */
+    world->had_lost_line |= event->kind == STELE_TRACE_CHECKPOINT_BAD && strstr(event->text, "history") != NULL;
     if (event->kind == STELE_TRACE_LOG_RESYNCED)
         world->reached[POINT_RESYNCED]++;
     if (event->kind == STELE_TRACE_LOG_SNAPSHOT_BAD)
@@ -356,10 +357,12 @@ static void check_start(struct crash_world *world, const struct crash_checkpoint
         log_model_clear_ghosts(&world->model);
     check_log(world);
     bool may_see_more = before->is_clean && log_model_has_rot(&world->model, 0, INT64_MAX);
-    if (!may_see_more && !world->has_met_error && crash_chance(world, 1, 4)) {
+    /* What a line would have said, or the next one completes, is for the second start to find. */
+    if (!may_see_more && !world->has_met_error && !world->had_lost_line && crash_chance(world, 1, 4)) {
         check_idempotent(world);
         check_log(world);
     }
+    world->had_lost_line = false;
 }
 
 /* The lost tail below the high watermark is fetched again by whoever has a leader; here it is given up. */
@@ -559,7 +562,7 @@ static void run_begin(struct crash_world *world, uint64_t seed)
     world->point_max = 0;
     world->epoch = 0;
     world->had_damage = world->had_rot = world->had_lost_start = world->has_met_error = false;
-    world->had_bad_epochs = false;
+    world->had_bad_epochs = world->had_lost_line = false;
     world->is_full = world->power_was_lost = false;
     world->hung_us = 0;
     memset(world->producers, 0, sizeof(world->producers)); /* a seed says all */
