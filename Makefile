@@ -2,7 +2,7 @@
 .PHONY: help demo test test-long build install bench bench-node bench-vs-kafka format clean
 
 help:
-	@echo "make demo       build, load a real file into a topic, kill the node in the middle, read it back, compare"
+	@echo "make demo       build, load a real file into three nodes, kill leaders and all in the middle, compare every replica"
 	@echo "make test       every check that fits into 20 minutes"
 	@echo "make test-long  what takes hours: fuzzers, crashes, seeds, valgrind"
 	@echo "make build      release programs at build/bin/steled, build/bin/stele and build/bin/stele-sim"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The cluster of compose.yaml as its users meet it: it is built, comes up healthy without a file of a node's own, is reached from this machine by port
-# and from other containers by name, stops cleanly on SIGTERM. Needs root's rights; installs docker and Compose where they are not, and starts docker where it is not running, for
+# and from other containers by name, stops cleanly on SIGTERM, takes a load with acks=all while each container is killed in turn, and gives all of it
+# back, also from new containers. Needs root's rights; installs docker and Compose where they are not, and starts docker where it is not running, for
 # itself alone (its images stay in build/docker). Takes about six minutes the first time.
 #   [STELE_IMAGE=NAME] deploy/test.sh [COMPOSE...]     that image instead of one that is built; by default `docker compose`, or else `docker-compose`
 set -euo pipefail
@@ -11,6 +12,8 @@ work=$(mktemp -d)
 daemon=
 die() { echo "test: $*"; [ -z "${up:-}" ] || compose logs --tail 20 2>&1 || true; [ -z "${is_lone:-}" ] || docker logs "$project" 2>&1 || true; exit 1; }
 finish() {
+    touch "$work/enough" # the load ends
+    docker rm --force "$project-load" >/dev/null 2>&1 || true
     [ -z "${up:-}" ] || compose down --volumes --timeout 5 >/dev/null 2>&1 || true
     [ -z "${is_lone:-}" ] || { docker rm --force --volumes "$project"; docker volume rm "$project"; } >/dev/null 2>&1 || true
     if [ -n "$daemon" ]; then kill "$daemon" 2>/dev/null || true; wait "$daemon" 2>/dev/null || true; fi
@@ -122,3 +125,60 @@ from_here quorum status >"$work/log" 2>&1 || { cat "$work/log"; die "two of thre
 docker start "${nodes[2]}" >/dev/null
 await 60 "node 2 is not healthy again" is_healthy "${nodes[@]:1}"
 echo "stopped cleanly, and back"
+
+# A load with acks=all, a thousand records every tenth of a second, from this machine's side, while each container is killed in turn.
+mkdir "$work/load"
+chmod 777 "$work/load" # for user 7835
+: >"$work/load/report"
+chmod 666 "$work/load/report"
+from_beside topic create load -p 3 >"$work/log" 2>&1 || { cat "$work/log"; die "no topic is made"; }
+in_sync() { from_here topic describe load --ailing -o json >"$work/ailing" && ! grep -q '"partition":' "$work/ailing"; }
+await 60 "not all replicas come into sync" in_sync
+generate() {
+    local line=1
+    while [ ! -e "$work/enough" ]; do
+        seq -f "%.0f of the lines that are loaded while nodes are killed" "$line" $((line + 999))
+        line=$((line + 1000))
+        read -r -t 0.1 <>"$work/never" || true
+    done
+}
+mkfifo "$work/never"
+generate | docker run --rm --interactive --name "$project-load" --network host --env STELE_BOOTSTRAP="$outside" --volume "$work/load:/load" --entrypoint stele "$STELE_IMAGE" \
+    produce load --report /load/report >"$work/produced" 2>&1 &
+producer=$!
+acked() { wc -l <"$work/load/report"; }
+has_acked() { [ "$(acked)" -ge "$1" ]; }
+await 60 "nothing is acknowledged" has_acked 1000
+for k in 1 2 3; do
+    docker kill --signal KILL "${nodes[k]}" >/dev/null
+    await 60 "writing does not go on without node $k: $(tail -n 3 "$work/produced")" has_acked $(($(acked) + 10000))
+    docker start "${nodes[k]}" >/dev/null
+    await 60 "node $k is not healthy again" is_healthy "${nodes[@]:1}"
+    await 120 "the replicas of node $k do not come into sync again" in_sync
+done
+touch "$work/enough"
+wait "$producer" || { tail -n 3 "$work/produced"; die "the load does not end well"; }
+
+# What was acknowledged, each line once, is what is there: in order, each where the answer said.
+compare() { # SIDE
+    "from_$1" consume load --from beginning --to end -f '%p %o %s\n' >"$work/back" || die "the load is not read, from $1"
+    awk -v side="$1" '
+        NR == FNR {at[$2 " " $3] = $1; count++; next}
+        {n++; if (at[$1 " " $2] != $3) {print "partition " $1 " offset " $2 ": line " $3 ", not " at[$1 " " $2]; bad = 1}
+         if ($3 <= last[$1]) {print "partition " $1 " offset " $2 ": line " $3 " comes behind line " last[$1]; bad = 1}; last[$1] = $3}
+        END {if (n != count) {print n " records for " count " that were acknowledged"; bad = 1}; exit bad}' "$work/load/report" "$work/back" >"$work/log" ||
+        { head -n 10 "$work/log"; die "what is read from $1 is not what was written"; }
+}
+compare here
+compare beside
+[ "$(cut -d ' ' -f 1 "$work/load/report" | sort -n | uniq | wc -l)" = "$(acked)" ] || die "a line was acknowledged twice"
+echo "killed each in turn: $(acked) records acknowledged, all of them there, once and in order"
+
+# All are taken down, and their volumes are enough to come back with everything.
+compose down --timeout 30 >"$work/log" 2>&1 || { cat "$work/log"; die "compose down"; }
+compose up --detach >"$work/log" 2>&1 || { tail -n 20 "$work/log"; die "compose up, again"; }
+nodes=("" "$(container 1)" "$(container 2)" "$(container 3)")
+await 120 "not all are healthy in new containers" is_healthy "${nodes[@]:1}"
+await 60 "not all replicas are in sync in new containers" in_sync
+compare here
+echo "down and up again: everything is there"
