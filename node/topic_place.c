@@ -126,16 +126,22 @@ static int32_t factor_of(const struct stele_topic_make *make, const struct stele
                           : stele_default_replication_factor(stele_quorum_voters(&make->control->mlog.quorum)->count);
 }
 
+/* Who votes and is not there yet, or just leaves, comes before long: to wait helps. */
 static enum stele_err check_factor(struct stele_topic_make *make, const struct candidates *candidates)
 {
-    int32_t factor = make->replication_factor;
-    if (factor < 1 || factor > candidates->count || factor > STELE_REPLICAS_MAX)
+    int32_t factor = make->replication_factor, voters = stele_quorum_voters(&make->control->mlog.quorum)->count;
+    int32_t count = is_alone(make) || voters < candidates->count ? candidates->count : voters;
+    if (factor < 1 || factor > count || factor > STELE_REPLICAS_MAX)
         return stele_error_set(&make->error, STELE_INVALID_REPLICATION_FACTOR,
-                               candidates->count == 1 ? "there is %d node: the factor cannot be %d"
-                                                      : "there are %d nodes: the factor cannot be %d",
-                               (int)candidates->count, (int)factor);
+                               count == 1 ? "there is %d node: the factor cannot be %d"
+                                          : "there are %d nodes: the factor cannot be %d",
+                               (int)count, (int)factor);
+    if (factor > candidates->count)
+        return stele_error_set(&make->error, STELE_BROKER_NOT_AVAILABLE,
+                               "%d of %d nodes are there now: try a factor of %d again when the others are",
+                               (int)candidates->count, (int)count, (int)factor);
     if (candidates->active_count == 0)
-        return stele_error_set(&make->error, STELE_INVALID_REPLICATION_FACTOR,
+        return stele_error_set(&make->error, STELE_BROKER_NOT_AVAILABLE,
                                "none of the %d nodes is in service now: try again when one is", (int)candidates->count);
     return STELE_OK;
 }
