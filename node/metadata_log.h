@@ -95,7 +95,7 @@ struct stele_metadata_log {
         int64_t end_offset, high_watermark;
         int32_t epoch, leader_id;
         enum stele_quorum_role role;
-        bool has_heard_leader;
+        bool has_heard_leader, is_current;
     } told; /* by stirred */
 
     /* snapshots */
@@ -124,7 +124,8 @@ struct stele_metadata_log {
     void (*changed)(struct stele_metadata_log *mlog); /* the image has more, or who leads has changed */
     /* A request of the machine to another node; NULL: there is none. */
     void (*send)(struct stele_metadata_log *mlog, const struct stele_quorum_request *request);
-    /* The log's end, the high watermark, the role or who leads is another: fetches that wait are to be looked at. NULL:
+    /* The log's end, the high watermark, the role, who leads or whether the image is current is another: fetches that
+     * wait are to be looked at. NULL:
      * nobody fetches. */
     void (*stirred)(struct stele_metadata_log *mlog);
     /* The change of voters under way ended (an event of kind CHANGE that was not refused); NULL: none is ever made. */

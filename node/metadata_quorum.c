@@ -239,10 +239,12 @@ static bool next_event(struct stele_metadata_log *mlog, struct stele_quorum_even
 static void stir(struct stele_metadata_log *mlog)
 {
     const struct stele_quorum *quorum = &mlog->quorum;
+    bool is_current = stele_metadata_log_is_current(mlog); /* an answer that brings nothing may say so */
     if (mlog->stirred == NULL || !mlog->is_running || mlog->is_carrying ||
         (mlog->told.end_offset == quorum->appended_offset && mlog->told.high_watermark == quorum->high_watermark &&
          mlog->told.epoch == quorum->election.epoch && mlog->told.leader_id == quorum->election.leader_id &&
-         mlog->told.role == quorum->role && mlog->told.has_heard_leader == quorum->has_heard_leader))
+         mlog->told.role == quorum->role && mlog->told.has_heard_leader == quorum->has_heard_leader &&
+         mlog->told.is_current == is_current))
         return;
     mlog->told.end_offset = quorum->appended_offset;
     mlog->told.high_watermark = quorum->high_watermark;
@@ -250,6 +252,7 @@ static void stir(struct stele_metadata_log *mlog)
     mlog->told.leader_id = quorum->election.leader_id;
     mlog->told.role = quorum->role;
     mlog->told.has_heard_leader = quorum->has_heard_leader;
+    mlog->told.is_current = is_current;
     mlog->stirred(mlog);
 }
 
