@@ -69,10 +69,14 @@ static void delete_done(struct stele_job *job)
 {
     struct stele_removal *removal = STELE_CONTAINER_OF(job, struct stele_removal, job);
     struct stele_controller *control = removal->control;
+    control->reconcile.deleting_count--;
+    if (removal->err == STELE_NO_MEMORY && control->state == STELE_CONTROLLER_SERVING) {
+        stele_shard_arm(control->shard, &removal->timer, stele_env_mono_ms(control->shard->env) + RETRY_MS);
+        return;
+    }
     if (removal->err != STELE_OK)
         stele_trace(control->shard->env, STELE_TRACE_LOG_UNLINK_FAILED, removal->topic, stele_err_text(removal->err), 0,
                     0, 0);
-    control->reconcile.deleting_count--;
     removal_free(removal);
     stele_controller_check_stopped(control);
 }
