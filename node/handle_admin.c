@@ -81,6 +81,7 @@ static void create_arrived(struct stele_task *task)
                                             .setting_count = request->setting_count,
                                             .assignments = request->assignments,
                                             .assignment_count = request->assignment_count,
+                                            .timeout_ms = request->timeout_ms,
                                             .done = created};
     stele_topic_make(&admin->make);
 }
@@ -113,6 +114,7 @@ static void grow_arrived(struct stele_task *task)
                                             .replication_factor = -1,
                                             .assignments = request->assignments,
                                             .assignment_count = request->assignment_count,
+                                            .timeout_ms = request->timeout_ms,
                                             .done = grown};
     stele_topic_make(&admin->make);
 }
@@ -145,6 +147,7 @@ static void delete_arrived(struct stele_task *task)
                                                 .arena = &call->arena,
                                                 .name = request->name,
                                                 .topic_id = request->topic_id,
+                                                .timeout_ms = request->timeout_ms,
                                                 .done = deleted};
     stele_topic_remove(&admin->remove);
 }

@@ -105,6 +105,26 @@ static bool may_end(const struct stele_reconcile *reconcile, struct stele_reconc
     return true;
 }
 
+void stele_reconcile_wait_drop(struct stele_reconcile_wait *wait)
+{
+    if (wait->reconcile == NULL)
+        return;
+    stele_timer_cancel(wait->reconcile->control->shard->wheel, &wait->timer);
+    stele_list_remove(&wait->link);
+    wait->reconcile = NULL;
+}
+
+static void end_wait(struct stele_reconcile_wait *wait)
+{
+    stele_reconcile_wait_drop(wait);
+    wait->done(wait);
+}
+
+static void wait_is_over(struct stele_timer *timer)
+{
+    end_wait(STELE_CONTAINER_OF(timer, struct stele_reconcile_wait, timer));
+}
+
 /* Of one topic, or (NULL) of all. */
 static void settle(struct stele_reconcile *reconcile, const struct stele_uuid *topic_id)
 {
@@ -120,8 +140,7 @@ static void settle(struct stele_reconcile *reconcile, const struct stele_uuid *t
     }
     while (!stele_list_is_empty(&ended)) {
         struct stele_reconcile_wait *wait = STELE_CONTAINER_OF(ended.next, struct stele_reconcile_wait, link);
-        stele_list_remove(&wait->link);
-        wait->done(wait);
+        end_wait(wait);
     }
 }
 
@@ -132,7 +151,11 @@ void stele_reconcile__settle(struct stele_reconcile *reconcile, const struct ste
 
 void stele_reconcile_await(struct stele_reconcile *reconcile, struct stele_reconcile_wait *wait)
 {
+    wait->reconcile = reconcile;
     stele_list_push(&reconcile->waits, &wait->link);
+    stele_timer_init(&wait->timer, wait_is_over);
+    if (wait->deadline_ms < INT64_MAX)
+        stele_shard_arm(reconcile->control->shard, &wait->timer, wait->deadline_ms);
     stele_reconcile_stir(reconcile);
 }
 

@@ -40,12 +40,17 @@ struct stele_local {
     struct stele_partition *partition;     /* NULL: there is none yet, or no more */
 };
 
-/** Waits until partitions of a topic are here what the image says of them: open, or gone with their names. */
+/** Waits until partitions of a topic are here what the image says of them: open, or gone with their names; not longer
+ * than the deadline. */
 struct stele_reconcile_wait {
     struct stele_list link;
     struct stele_uuid topic_id;
-    int32_t next, end; /* the partitions from `next` up to `end` */
+    int32_t next, end;   /* the partitions from `next` up to `end` */
+    int64_t deadline_ms; /* monotonic; INT64_MAX: none */
     void (*done)(struct stele_reconcile_wait *wait);
+
+    struct stele_reconcile *reconcile; /* the rest is node/reconcile.c's */
+    struct stele_timer timer;
 };
 
 struct stele_reconcile {
@@ -83,9 +88,11 @@ void stele_reconcile_begin(struct stele_reconcile *reconcile,
 void stele_reconcile_stir(struct stele_reconcile *reconcile);
 /** The same, now: what it sends to the shards is sent. */
 void stele_reconcile_look(struct stele_reconcile *reconcile);
-/** Calls `done` when everything is as the image says, always as a message; who does not wait any more takes the link
- * out of its list. When the node stops it ends early: the next start does the rest. */
+/** Calls `done` when everything is as the image says, always as a message. When the node stops it ends early: the next
+ * start does the rest. */
 void stele_reconcile_await(struct stele_reconcile *reconcile, struct stele_reconcile_wait *wait);
+/** At the end of the node: nobody waits any more. Also of one that has ended, or was never begun (zeros). */
+void stele_reconcile_wait_drop(struct stele_reconcile_wait *wait);
 /** The node stops: nothing new is begun. */
 void stele_reconcile_stop(struct stele_reconcile *reconcile);
 /** Nothing is under way that a stopping node waits for. */

@@ -11,6 +11,11 @@
 
 #define MIN_ISR "min.insync.replicas"
 
+int64_t stele_topic__deadline_ms(const struct stele_controller *control, int32_t timeout_ms)
+{
+    return timeout_ms > 0 ? stele_env_mono_ms(control->shard->env) + timeout_ms : INT64_MAX;
+}
+
 /* The end. */
 
 void stele_topic_make_drop(struct stele_topic_make *make)
@@ -18,7 +23,7 @@ void stele_topic_make_drop(struct stele_topic_make *make)
     if (make->control == NULL)
         return;
     stele_active_drop(&make->turn);
-    stele_list_remove(&make->wait.link);
+    stele_reconcile_wait_drop(&make->wait);
 }
 
 static void finish_with(struct stele_topic_make *make, enum stele_err err, const char *text)
@@ -68,6 +73,7 @@ static void turn_done(struct stele_active_turn *turn, enum stele_err err)
     make->wait.topic_id = make->topic_id;
     make->wait.next = make->first;
     make->wait.end = make->partition_count;
+    make->wait.deadline_ms = make->deadline_ms;
     make->wait.done = opened;
     stele_reconcile_await(&make->control->reconcile, &make->wait);
 }
@@ -216,7 +222,8 @@ void stele_topic_make(struct stele_topic_make *make)
 {
     make->error.text[0] = 0;
     make->error.err = STELE_OK;
-    stele_list_init(&make->wait.link);
+    make->deadline_ms = stele_topic__deadline_ms(make->control, make->timeout_ms);
+    make->wait.reconcile = NULL;
     make->turn = (struct stele_active_turn){.begin = turn_begins, .done = turn_done};
     stele_active_take(&make->control->active, &make->turn);
 }

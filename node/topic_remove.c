@@ -9,7 +9,7 @@ void stele_topic_remove_drop(struct stele_topic_remove *remove)
     if (remove->control == NULL)
         return;
     stele_active_drop(&remove->turn);
-    stele_list_remove(&remove->wait.link);
+    stele_reconcile_wait_drop(&remove->wait);
 }
 
 /* Step 3: this node has nothing under its name any more. */
@@ -31,6 +31,7 @@ static void turn_done(struct stele_active_turn *turn, enum stele_err err)
     remove->wait.topic_id = remove->topic_id;
     remove->wait.next = 0;
     remove->wait.end = remove->partition_count;
+    remove->wait.deadline_ms = remove->deadline_ms;
     remove->wait.done = left;
     stele_reconcile_await(&remove->control->reconcile, &remove->wait);
 }
@@ -87,7 +88,8 @@ void stele_topic_remove(struct stele_topic_remove *remove)
 {
     remove->error.text[0] = 0;
     remove->error.err = STELE_OK;
-    stele_list_init(&remove->wait.link);
+    remove->deadline_ms = stele_topic__deadline_ms(remove->control, remove->timeout_ms);
+    remove->wait.reconcile = NULL;
     remove->turn = (struct stele_active_turn){.begin = turn_begins, .done = turn_done};
     stele_active_take(&remove->control->active, &remove->turn);
 }

@@ -228,8 +228,8 @@ static void recorded(struct stele_metadata_change *change, enum stele_err err)
 {
     struct replica_node *node = STELE_CONTAINER_OF(change, struct replica_node, change);
     STELE_ASSERT(err == STELE_OK);
-    node->wait =
-        (struct stele_reconcile_wait){.topic_id = node->world->topic_id, .end = REPLICA_PARTITIONS, .done = opened};
+    node->wait = (struct stele_reconcile_wait){
+        .topic_id = node->world->topic_id, .end = REPLICA_PARTITIONS, .deadline_ms = INT64_MAX, .done = opened};
     stele_reconcile_await(&node->server.node->control.reconcile, &node->wait);
 }
 

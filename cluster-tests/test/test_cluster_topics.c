@@ -157,7 +157,8 @@ static const struct stele_response *ask(int32_t asked, const struct stele_reques
 static enum stele_err create(int32_t asked, const struct stele_create_topic_request *in)
 {
     struct stele_request request = {.header.api = STELE_API_CREATE_TOPIC, .body.create_topic = *in};
-    request.body.create_topic.timeout_ms = 20000;
+    if (in->timeout_ms == 0)
+        request.body.create_topic.timeout_ms = 20000;
     const struct stele_response *response = ask(asked, &request);
     return response == NULL ? STELE_IO : response->body.create_topic.err;
 }
@@ -177,11 +178,17 @@ static enum stele_err grow(int32_t asked, const char *name, int32_t partitions)
     return response == NULL ? STELE_IO : response->body.create_partitions.err;
 }
 
-static enum stele_err delete (int32_t asked, const char *name) {
+static enum stele_err remove_within(int32_t asked, const char *name, int32_t timeout_ms)
+{
     struct stele_request request = {.header.api = STELE_API_DELETE_TOPIC,
-                                    .body.delete_topic = {.name = name, .timeout_ms = 20000}};
+                                    .body.delete_topic = {.name = name, .timeout_ms = timeout_ms}};
     const struct stele_response *response = ask(asked, &request);
     return response == NULL ? STELE_IO : response->body.delete_topic.err;
+}
+
+static enum stele_err remove_topic(int32_t asked, const char *name)
+{
+    return remove_within(asked, name, 20000);
 }
 
 static enum stele_err move(int32_t asked, const char *name, const int32_t *replicas, size_t count)
@@ -301,9 +308,9 @@ static void test_removed_meanwhile(void **state)
         settle();
         sim_server_die(&nodes.nodes[down - 1], seed % 3 == 0 ? SIM_DEATH_POWER_ADVERSARIAL : SIM_DEATH_KILL);
         cluster_nodes_run(&nodes, 12 * SECOND_US);
-        assert_int_equal(delete (asked, "t"), STELE_OK);
+        assert_int_equal(remove_topic(asked, "t"), STELE_OK);
         assert_int_equal(create_plain(asked, "t", 2), STELE_OK);
-        assert_int_equal(delete (asked, "u"), STELE_OK);
+        assert_int_equal(remove_topic(asked, "u"), STELE_OK);
         start();
         settle();
         cluster_nodes_deinit(&nodes);
@@ -344,6 +351,36 @@ static void test_moved(void **state)
     }
 }
 
+/* The controller's disk does nothing for a while: the others commit, and who asked hears at his time-out that it is
+ * done. */
+static void test_slow_disk(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        begin(seed);
+        start();
+        assert_int_equal(create_plain(1, "t", 3), STELE_OK);
+        cluster_nodes_until(&nodes, are_settled, "it is made");
+        struct sim_server *leader = &nodes.nodes[cluster_nodes_leader(&nodes) - 1];
+        for (int i = 0; i < 2; i++) {
+            int64_t from_us = nodes.world.now_us;
+            leader->process.paused_us = from_us + 4 * SECOND_US;
+            if (i == 0)
+                assert_int_equal(create(2, &(struct stele_create_topic_request){.name = "u",
+                                                                                .partition_count = 3,
+                                                                                .replication_factor = -1,
+                                                                                .timeout_ms = 2000}),
+                                 STELE_OK);
+            else
+                assert_int_equal(remove_within(2, "t", 2000), STELE_OK);
+            assert_in_range((nodes.world.now_us - from_us) / 1000, 1900, 2600);
+            cluster_nodes_run(&nodes, 3 * SECOND_US);
+        }
+        settle();
+        cluster_nodes_deinit(&nodes);
+    }
+}
+
 /* Anything in any order, through any node, while nodes die and memory is short: in the end each has what it should. */
 static void test_anything(void **state)
 {
@@ -374,7 +411,7 @@ static void test_anything(void **state)
                 break;
             case 3:
             case 4:
-                removed += delete (asked, name) == STELE_OK;
+                removed += remove_topic(asked, name) == STELE_OK;
                 break;
             case 5:
                 (void)grow(asked, name, 6);
@@ -407,8 +444,8 @@ static void test_anything(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_placed), cmocka_unit_test(test_refused),  cmocka_unit_test(test_removed_meanwhile),
-        cmocka_unit_test(test_moved),  cmocka_unit_test(test_anything),
+        cmocka_unit_test(test_placed), cmocka_unit_test(test_refused),   cmocka_unit_test(test_removed_meanwhile),
+        cmocka_unit_test(test_moved),  cmocka_unit_test(test_slow_disk), cmocka_unit_test(test_anything),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
