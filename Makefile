@@ -9,7 +9,7 @@ help:
 	@echo "make install    programs, library, header, manual pages and completion under PREFIX (/usr/local)"
 	@echo "make bench      measurements"
 	@echo "make bench-node   what a node costs, and what its clients notice of cold reads"
-	@echo "make bench-vs-kafka   one node beside a node of Kafka"
+	@echo "make bench-vs-kafka   one node beside a node of Kafka, and three beside three"
 
 build:
 	@tools/deps.sh build
@@ -43,6 +43,7 @@ bench-node: build
 
 bench-vs-kafka: build
 	@bench/vs-kafka.sh
+	@bench/vs-kafka-three.sh
 
 format:
 	@git ls-files '*.c' '*.h' | xargs clang-format -i

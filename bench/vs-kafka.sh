@@ -12,70 +12,10 @@
 # `make bench-vs-kafka` builds first. Needs java 17 and mvn; the jars come from Maven Central, once (cluster-tests/kafka/kafka.sh).
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-bin=${STELE_BIN:-$root/build/release/bin}
-kafka=$root/cluster-tests/kafka/kafka.sh
-rounds=5 mb=1000 seconds=10 dir='' rate=50000 warm=5
-
-die() { printf 'vs-kafka: %s\n' "$*" >&2; exit 1; }
-say() { printf 'vs-kafka: %s\n' "$*" >&2; }
-
-while [ $# -gt 0 ]; do
-    case $1 in
-        --rounds) rounds=$2; shift ;;
-        --mb) mb=$2; shift ;;
-        --seconds) seconds=$2; shift ;;
-        --dir) dir=$2; shift ;;
-        *) sed -n '2,${/^#/!q; s/^# \{0,1\}//; p}' "${BASH_SOURCE[0]}"; exit 2 ;;
-    esac
-    shift
-done
-[ -x "$bin/steled" ] && [ -x "$bin/bench_bare" ] || die "make build first"
-records=$((mb * 1000000 / 1024))
-work=$(mktemp -d "${dir:-${TMPDIR:-/tmp}}/vs-kafka.XXXXXX")
-[ "$(df -Pm "$work" | awk 'NR == 2 {print $4}')" -gt $((4 * mb + 4000)) ] || { rmdir "$work"; die "not enough room on the disk"; }
-steled_pid=''
-
-export KAFKA_PEER=${KAFKA_PEER:-$root/build/kafka-peer} KAFKA_NODES=$work
-kafka_client() { KAFKA_HEAP=512m "$kafka" tool "$@" 2>>"$work/client.log"; }
-
-stop_stele() {
-    [ -n "$steled_pid" ] || return 0
-    kill "$steled_pid" 2>/dev/null || true
-    wait "$steled_pid" || true
-    steled_pid=''
-}
-clean_up() {
-    stop_stele
-    "$kafka" stop || true
-    rm -rf "$work"
-}
-trap clean_up EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
-
-is_free() { ! (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
-for ((;;)); do
-    port=$((15000 + RANDOM % 6000))
-    if is_free "$port" && is_free $((port + 1)) && is_free $((port + 10001)); then break; fi
-done
-export KAFKA_PORT=$port
-servers=127.0.0.1:$((port + 1))
+name=vs-kafka usage_of=${BASH_SOURCE[0]} nodes=1
+rounds=5 mb=1000 seconds=10 rate=50000 warm=5
+. "$root/bench/vs_kafka_lib.sh"
 export STELE_BOOTSTRAP=127.0.0.1:$port
-
-# note KEY VALUE: one turn's figure. median KEY: of all turns.
-note() { [ "$turn" -eq 0 ] || echo "$2" >>"$work/figure.$1"; }
-median() { sort -n "$work/figure.$1" | awk '{v[NR] = $1} END {print NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2}'; }
-
-pid_of() { if [ "$1" = kafka ]; then "$kafka" pid 1; else echo "$steled_pid"; fi; }
-# CPU ticks of all threads, those that ended too. The name, which may hold blanks, ends with the last bracket.
-ticks() { sed 's/.*) //' "/proc/$(pid_of "$1")/stat" | awk '{print $12 + $13}'; }
-cpu_a_gb() { awk -v t="$1" -v hz="$(getconf CLK_TCK)" -v bytes="$((records * 1024))" 'BEGIN {printf "%.3f", t / hz / (bytes / 1e9)}'; }
-rss_mib() { awk '/^VmRSS/ {printf "%.1f", $2 / 1024}' "/proc/$(pid_of "$1")/status"; }
-# field EXPRESSION: of the bench's answer.
-field() { python3 -c "import json, sys; answer = json.load(sys.stdin); print($1)"; }
-
-# What is dirty now would be written while the other one is measured.
-settle() { sync -f "$work"; sleep 1; }
 
 start() {  # NODE: starts it on an empty directory; how long until it answered
     local probe started from
@@ -88,7 +28,7 @@ start() {  # NODE: starts it on an empty directory; how long until it answered
         rm -rf "$work/stele"
         from=$(date +%s%N)
         "$bin/steled" --data "$work/stele" --listen "$STELE_BOOTSTRAP" --set log.segment.delete.delay.ms=1000 >"$work/steled.out" 2>"$work/steled.log" &
-        steled_pid=$!
+        stele_pids=($!)
     fi
     wait "$probe"
     note "$1.start" "$(awk -v a="$from" -v b="$(cat "$work/ready")" 'BEGIN {printf "%.1f", (b - a) / 1e6}')"
@@ -123,22 +63,15 @@ latency() {  # NODE TOPIC: p50 and p99 in us, records a second
     fi
 }
 
-forget() {  # NODE TOPIC: waits until the files are gone, whose removal would be measured otherwise
-    local data=$work/stele until=$((SECONDS + 60))
+forget() {  # NODE TOPIC
     if [ "$1" = kafka ]; then
-        data=$work/node1/data
         kafka_client org.apache.kafka.tools.TopicCommand --bootstrap-server "$servers" --delete --topic "$2" >/dev/null
+        wait_small "$work/node1/data"
     else
         "$bin/stele" topic delete "$2" >/dev/null
+        wait_small "$work/stele"
     fi
-    # A file may go between its listing and its count.
-    while [ "$(du -sm "$data" 2>/dev/null | cut -f1)" -gt 100 ]; do
-        [ $SECONDS -lt $until ] || die "the files of $2 stay in $data"
-        sleep 0.5
-    done
 }
-
-mbs() { awk -v r="$1" 'BEGIN {printf "%.0f", r * 1024 / 1e6}'; }
 
 measure() {  # NODE
     local before speed p50 p99
@@ -177,11 +110,6 @@ measure_bare() {
     rm "$work/bare"
 }
 
-row() { printf '%-48s %9s %9s %9s   %s\n' "$@"; }
-ms() { awk -v us="$(median "$1")" 'BEGIN {printf "%.2f", us / 1000}'; }
-f2() { printf '%.2f' "$(median "$1")"; }
-f0() { printf '%.0f' "$(median "$1")"; }
-
 "$kafka" install
 # Deleted topics go at once, so that the disk holds one turn's.
 echo 'log.segment.delete.delay.ms=1000' >"$work/kafka.conf"
@@ -207,7 +135,7 @@ done
 turn=1
 for node in kafka stele; do note $node.loaded "$(rss_mib $node)"; done
 
-echo "$(date -u +%F), $(nproc) CPUs: $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), Linux $(uname -r | cut -d. -f1,2); medians of $rounds turns of $mb MB"
+echo "$(machine); medians of $rounds turns of $mb MB"
 row "" Kafka Stele "bare loop" goal
 row "produce, 1 MB batches: CPU s of the node per GB" "$(f2 kafka.produce.cpu)" "$(f2 stele.produce.cpu)" "$(f2 bare.produce.cpu)" "0.9"
 row "produce, 1 MB batches: MB/s" "$(f0 kafka.produce.mbs)" "$(f0 stele.produce.mbs)" "$(f0 bare.produce.mbs)"  ""
