@@ -52,9 +52,11 @@ static void name_voters(struct stele_metadata_log *mlog, const struct stele_vote
         char address[STELE_ADDRESS_BYTES];
         out->named[i] =
             (struct stele_voter){.node_id = key->node_id, .directory_id = key->directory_id, .host = out->hosts[i]};
-        if (mlog->address_of == NULL || !mlog->address_of(mlog, key->node_id, address) ||
-            stele_address_split(address, out->hosts[i], &out->named[i].port) != STELE_OK)
-            out->hosts[i][0] = 0;
+        memset(out->hosts[i], 0, sizeof(out->hosts[i]));
+        if (mlog->address_of == NULL || !mlog->address_of(mlog, key->node_id, address))
+            continue;
+        if (stele_address_split(address, out->hosts[i], &out->named[i].port) != STELE_OK)
+            out->named[i].host = "";
     }
     out->record = (struct stele_metadata_record){
         .kind = STELE_METADATA_VOTERS, .u.voters = {.voters = out->named, .voter_count = (size_t)voters->count}};
