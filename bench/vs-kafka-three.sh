@@ -140,7 +140,7 @@ described() {
         kafka_client org.apache.kafka.tools.TopicCommand --bootstrap-server "$kafka_servers" --describe --topic "$2" |
             awk '/Partition: 0/ {for (i = 1; i < NF; i++) {if ($i == "Leader:") leader = $(i + 1); if ($i == "Isr:") n = split($(i + 1), isr, ",")}} END {print leader, n}'
     else
-        "$bin/stele" topic describe "$2" -o json 2>/dev/null | field 'answer["partitions"][0]["leader"], len(answer["partitions"][0]["isr"])' 2>/dev/null || echo 0 0
+        "$bin/stele" topic describe "$2" -o json 2>/dev/null | field '*[(one["leader"], len(one["isr"])) for one in answer["topics"][0]["partitions"][:1]][0]' 2>/dev/null || echo 0 0
     fi
 }
 
