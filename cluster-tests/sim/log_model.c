@@ -76,7 +76,7 @@ static bool is_by_rot(const struct log_model *model, const struct stele_damaged_
         return true;
     /* Below the start, before a hole of a compacted log: nobody can tell how far it reached. */
     if (range->first_offset == start && at > 0 && model->batches[at - 1].base_offset >= range->segment_base &&
-        is_bad(&model->batches[at - 1]))
+        model->batches[at - 1].is_rotten)
         return true;
     if (at < model->count && model->batches[at].base_offset <= range->first_offset)
         return model->batches[at].is_rotten || (range->first_offset == start && is_bad(&model->batches[at]));

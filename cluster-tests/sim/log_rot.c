@@ -132,6 +132,7 @@ struct hit {
     bool is_alive;       /* it reaches above the point and the log's start */
     bool has_sound;      /* behind the last one lies a sound one */
     bool has_durable;    /* and a loss of power does not take it */
+    bool is_behind_loss; /* it lies behind what a loss of power left: which batches it hits is not known */
 };
 
 static struct hit find_hit(struct crash_world *world, const struct rot_file *file, size_t pos, size_t end)
@@ -139,7 +140,8 @@ static struct hit find_hit(struct crash_world *world, const struct rot_file *fil
     const struct crash_checkpoint *checkpoint = &world->checkpoint;
     int64_t point = stele_max_i64(checkpoint->recovery_point, checkpoint->high_watermark);
     struct hit hit = {.first = -1, .above_point = INT64_MAX};
-    for (struct walk walk = walk_of(file); walk_next(world, &walk);) {
+    struct walk walk = walk_of(file);
+    while (walk_next(world, &walk)) {
         bool is_hit = pos < walk.pos + walk.bytes && end > walk.pos;
         if (is_hit && hit.first < 0)
             hit.first = walk.base_offset;
@@ -149,6 +151,8 @@ static struct hit find_hit(struct crash_world *world, const struct rot_file *fil
         hit.has_sound = !is_hit && walk.is_sound;
         hit.has_durable = hit.has_sound && (hit.has_durable || walk.next <= world->durable_end);
     }
+    for (size_t at = walk.pos; at < file->count && end > walk.pos; at++)
+        hit.is_behind_loss |= file->bytes[at] != 0; /* zeros were preallocated */
     return hit;
 }
 
@@ -228,7 +232,7 @@ static void rot_log(struct crash_world *world)
     draw_range(world, file.count, &pos, &end);
     if (keep_off_uncovered(world, &file, &pos, &end)) {
         struct hit hit = find_hit(world, &file, pos, end);
-        if (hit.first < 0 || lower_promises(world, &hit, walk_of(&file).next)) {
+        if (!hit.is_behind_loss && (hit.first < 0 || lower_promises(world, &hit, walk_of(&file).next))) {
             damage(world, &file, pos, end);
             log_model_push_ghosts(&world->model, world->pending, world->pending_count);
             crash_drop_pending(world);
