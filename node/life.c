@@ -235,6 +235,23 @@ static void take_state(struct stele_life *life, const struct stele_life_update *
         stele_controller_left(life->control);
 }
 
+bool stele_life_is_known(const struct stele_life *life)
+{
+    const struct stele_controller *control = life->control;
+    const struct stele_image_member *self = stele_image_member_of(&control->mlog.image, control->node->node_id);
+    return control->peers.shard == NULL ||
+           (life->machine.node_epoch >= 0 && self != NULL && self->node_epoch == life->machine.node_epoch);
+}
+
+static void tell_known(struct stele_life *life)
+{
+    bool is_known = stele_life_is_known(life);
+    if (is_known == life->is_known)
+        return;
+    life->is_known = is_known;
+    stele_reconcile_see_all(&life->control->reconcile);
+}
+
 static void step(struct stele_life *life, struct stele_life_event event)
 {
     struct stele_env *env = env_of(life);
@@ -255,6 +272,7 @@ static void step(struct stele_life *life, struct stele_life_event event)
                                           .incarnation_id = life->request.node.incarnation_id,
                                           .err = send(life, &update)};
     } while (event.err != STELE_OK);
+    tell_known(life);
     arm(life);
 }
 
@@ -295,6 +313,7 @@ void stele_life_look(struct stele_life *life)
     int32_t controller_id = mlog->is_running ? mlog->quorum.election.leader_id : STELE_NO_NODE;
     if (!life->is_begun)
         return;
+    tell_known(life);
     if (mlog->applied_offset - 1 > life->machine.metadata_offset)
         step(life, (struct stele_life_event){.kind = STELE_LIFE_EVENT_METADATA,
                                              .metadata_offset = mlog->applied_offset - 1,
@@ -419,9 +438,4 @@ void stele_life_end(struct stele_life *life)
             stele_active_nodes_drop(&call->ask);
         drop_call(call);
     }
-}
-
-int64_t stele_life_node_epoch(const struct stele_life *life)
-{
-    return life->machine.node_epoch;
 }

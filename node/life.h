@@ -15,7 +15,7 @@ struct stele_controller;
 struct stele_life {
     struct stele_controller *control;
     bool is_begun;
-    bool is_leaving;
+    bool is_known; /* the image has this life's registration, as was told to those who rest on it */
     struct stele_node_life machine;
     struct stele_node_request request; /* as it registers */
     struct stele_list calls;           /* not answered */
@@ -39,7 +39,7 @@ void stele_life_shaken(struct stele_life *life, int32_t node_id);
 void stele_life_leave(struct stele_life *life);
 /** Sends nothing any more; before the peers' end. */
 void stele_life_end(struct stele_life *life);
-/** That a clean stop leaves on the disk; -1: none. */
-int64_t stele_life_node_epoch(const struct stele_life *life);
+/** What the image says of this node is about this life of it: it is registered. Always, when the node is alone. */
+bool stele_life_is_known(const struct stele_life *life);
 
 #endif

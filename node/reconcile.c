@@ -239,13 +239,39 @@ void stele_reconcile__gone(struct stele_reconcile *reconcile, struct stele_local
 
 /* Those that come and stay. */
 
+/* What the image says of a node that is not registered is about an earlier life of it, which had what this one perhaps
+ * lost, or about another process of that number: such a partition follows nobody, so that the state that comes after
+ * the registration counts as another one. */
+struct stele_partition_state stele_reconcile__state_of(const struct stele_reconcile *reconcile,
+                                                       const struct stele_partition_state *state)
+{
+    struct stele_partition_state here = *state;
+    if (!stele_life_is_known(&reconcile->control->life)) {
+        here.leader_id = STELE_NO_NODE;
+        here.leader_epoch = state->leader_epoch - 1;
+    }
+    return here;
+}
+
+void stele_reconcile_see_all(struct stele_reconcile *reconcile)
+{
+    struct stele_image *image = image_of(reconcile);
+    for (struct stele_image_topic *topic = image->by_name; topic != NULL; topic = topic->by_name.next) {
+        for (int32_t i = 0; i < topic->partition_count; i++) {
+            if (topic->partitions[i].is_known)
+                stele_image_touch(image, topic, i);
+        }
+    }
+    stele_reconcile_stir(reconcile);
+}
+
 static enum stele_err look_at_partition(struct stele_reconcile *reconcile, const struct stele_image_topic *topic,
                                         int32_t number, struct stele_removal **inout_removal)
 {
     struct stele_partition_key key = {.topic_id = topic->topic_id, .number = number};
-    const struct stele_partition_state *state = &topic->partitions[number].state;
+    const struct stele_partition_state state = stele_reconcile__state_of(reconcile, &topic->partitions[number].state);
     struct stele_local *local = stele_reconcile_find(reconcile, &key);
-    if (!stele_node_set_has(&state->replicas, reconcile->control->node->node_id))
+    if (!stele_node_set_has(&state.replicas, reconcile->control->node->node_id))
         return local == NULL ? STELE_OK : see_unwanted(reconcile, local, inout_removal);
     if (local == NULL) {
         local = stele_reconcile__add(reconcile, &key);
@@ -253,11 +279,11 @@ static enum stele_err look_at_partition(struct stele_reconcile *reconcile, const
             return STELE_NO_MEMORY;
         stele_list_push(&reconcile->wanted, &local->link);
     } else if (local->state == STELE_LOCAL_OPENING || local->state == STELE_LOCAL_OPEN) {
-        if (local->leader_epoch == state->leader_epoch && local->partition_epoch == state->partition_epoch)
+        if (local->leader_epoch == state.leader_epoch && local->partition_epoch == state.partition_epoch)
             return STELE_OK;
-        local->leader_epoch = state->leader_epoch;
-        local->partition_epoch = state->partition_epoch;
-        stele_partition_send_state(local->partition, state);
+        local->leader_epoch = state.leader_epoch;
+        local->partition_epoch = state.partition_epoch;
+        stele_partition_send_state(local->partition, &state);
     }
     return STELE_OK;
 }

@@ -88,6 +88,8 @@ void stele_reconcile_begin(struct stele_reconcile *reconcile,
 void stele_reconcile_stir(struct stele_reconcile *reconcile);
 /** The same, now: what it sends to the shards is sent. */
 void stele_reconcile_look(struct stele_reconcile *reconcile);
+/** This life of the node is known to the image from now on, or no more: looks at every partition again. */
+void stele_reconcile_see_all(struct stele_reconcile *reconcile);
 /** Calls `done` when everything is as the image says, always as a message. When the node stops it ends early: the next
  * start does the rest. */
 void stele_reconcile_await(struct stele_reconcile *reconcile, struct stele_reconcile_wait *wait);
@@ -106,6 +108,9 @@ struct stele_local *stele_reconcile_find(const struct stele_reconcile *reconcile
 /** The topic of a partition that the image places on this node; NULL: it does not. */
 struct stele_image_topic *stele_reconcile__wants(const struct stele_reconcile *reconcile,
                                                  const struct stele_partition_key *key);
+/** A partition's state as it holds for this node. */
+struct stele_partition_state stele_reconcile__state_of(const struct stele_reconcile *reconcile,
+                                                       const struct stele_partition_state *state);
 /** NULL without memory. */
 struct stele_local *stele_reconcile__add(struct stele_reconcile *reconcile, const struct stele_partition_key *key);
 void stele_reconcile__drop(struct stele_reconcile *reconcile, struct stele_local *local);

@@ -97,7 +97,7 @@ enum stele_err stele_opener_open(struct stele_opener *opener, struct stele_local
             return err;
         setup.config = opener->config;
         setup.why_offline = opener->why_offline;
-        setup.state = known->partitions[local->key.number].state;
+        setup.state = stele_reconcile__state_of(reconcile, &known->partitions[local->key.number].state);
     }
     (void)snprintf(name, sizeof(name), "%s-%d", topic, (int)place->number);
     if (!place->has_directory)
