@@ -36,10 +36,12 @@ static void try_later(struct stele_isr_wishes *wishes)
 /* Those that were sent are the first again. */
 static void take_back(struct stele_isr_wishes *wishes)
 {
+    struct stele_list *front = wishes->waiting.next;
+    /* From the front, not from the end: gcc 12 takes the load of the end out of that loop, which then never ends. */
     while (!stele_list_is_empty(&wishes->sent)) {
-        struct stele_list *last = wishes->sent.prev;
-        stele_list_remove(last);
-        stele_list_push(wishes->waiting.next, last); /* in front of the first */
+        struct stele_list *first = wishes->sent.next;
+        stele_list_remove(first);
+        stele_list_push(front, first); /* before it */
     }
     wishes->sent_count = 0;
 }

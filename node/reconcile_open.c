@@ -131,6 +131,7 @@ static void end_batch(struct stele_reconcile *reconcile)
 static void want_again(struct stele_reconcile *reconcile)
 {
     struct stele_list *front = reconcile->wanted.next;
+    /* From the front: see take_back in node/isr_wishes.c. */
     while (!stele_list_is_empty(&reconcile->making)) {
         struct stele_local *local = local_at(reconcile->making.next);
         stele_list_remove(&local->link);
