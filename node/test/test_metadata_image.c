@@ -261,6 +261,101 @@ static void test_removal(void **state)
     assert_ok(removed(world, 9, "of a snapshot"));
 }
 
+static enum stele_err partition(struct world *world, uint8_t number, int32_t at)
+{
+    static const int32_t ids[] = {1, 2};
+    struct stele_metadata_record record = {.kind = STELE_METADATA_PARTITION,
+                                           .u.partition = {.topic_id = id_of(number),
+                                                           .partition = at,
+                                                           .leader_id = 1,
+                                                           .replicas = ids,
+                                                           .replica_count = 2,
+                                                           .isr = ids,
+                                                           .isr_count = 2}};
+    return stele_image_apply(&world->image, &record, 4);
+}
+
+static void take_all(struct world *world, struct stele_image_topic *topic, const int32_t *numbers, size_t count)
+{
+    assert_ptr_equal(world->image.touched.next, &topic->touched);
+    for (size_t i = 0; i < count; i++)
+        assert_int_equal(stele_image_take_touched(topic), numbers[i]);
+    assert_int_equal(stele_image_take_touched(topic), -1);
+    stele_list_remove(&topic->touched);
+    topic->has_new_settings = false;
+}
+
+/* Of an image that was looked at, what records touch is known: partitions once and in their order, also while there
+ * come more, settings of a topic, and topics that go. Of one that is new nothing is kept, then everything is to be
+ * seen. */
+static void test_touched(void **state)
+{
+    struct world *world = *state;
+    struct stele_image *image = &world->image;
+    const struct stele_uuid one = id_of(1);
+    assert_true(image->is_new);
+    assert_ok(topic(world, 1, "t"));
+    for (int32_t i = 0; i < 3; i++)
+        assert_ok(partition(world, 1, i));
+    assert_true(stele_list_is_empty(&image->touched));
+    struct stele_image_topic *t = stele_image_topic_of(image, &one);
+    stele_image_touch_all(image);
+    take_all(world, t, (const int32_t[]){0, 1, 2}, 3);
+    assert_true(stele_list_is_empty(&image->touched));
+    assert_ok(partition(world, 1, 2));
+    assert_ok(partition(world, 1, 0));
+    assert_ok(partition(world, 1, 2));
+    for (int32_t i = 3; i < 40; i++)
+        assert_ok(partition(world, 1, i));
+    assert_int_equal(stele_image_take_touched(t), 2);
+    stele_image_touch(image, t, 2);
+    assert_int_equal(stele_image_take_touched(t), 0);
+    for (int32_t i = 3; i < 40; i++)
+        assert_int_equal(stele_image_take_touched(t), i);
+    take_all(world, t, (const int32_t[]){2}, 1);
+    int64_t settings = image->setting_records;
+    assert_ok(setting(world, STELE_SUBJECT_TOPIC, "t", "x", "1"));
+    assert_int_equal(image->setting_records, settings);
+    assert_true(t->has_new_settings);
+    take_all(world, t, NULL, 0);
+    assert_ok(setting(world, STELE_SUBJECT_CLUSTER, "", "x", "1"));
+    assert_int_equal(image->setting_records, settings + 1);
+    assert_true(stele_list_is_empty(&image->touched));
+    assert_ok(partition(world, 1, 1));
+    assert_ok(removed(world, 1, "t"));
+    assert_true(stele_list_is_empty(&image->touched));
+    struct stele_image_removed *gone = STELE_CONTAINER_OF(image->gone.next, struct stele_image_removed, gone);
+    assert_true(stele_uuid_equal(&gone->topic_id, &one));
+    assert_int_equal(gone->partition_count, 40);
+    stele_image_touch_all(image);
+    assert_true(stele_list_is_empty(&image->gone));
+}
+
+/* The newest ids of removed topics are kept; who did not look for so long is to look at everything. */
+static void test_many_removed(void **state)
+{
+    struct world *world = *state;
+    struct stele_image *image = &world->image;
+    for (int look = 0; look < 2; look++) {
+        stele_image_touch_all(image);
+        for (int i = 0; i <= STELE_IMAGE_REMOVED_MAX; i++) {
+            struct stele_uuid id = {.bytes = {(uint8_t)(1 + look), (uint8_t)(i >> 8), (uint8_t)i, 1}};
+            struct stele_metadata_record made = {.kind = STELE_METADATA_TOPIC,
+                                                 .u.topic = {.name = "t", .topic_id = id}},
+                                         gone = {.kind = STELE_METADATA_TOPIC_REMOVED,
+                                                 .u.topic_removed = {.name = "t", .topic_id = id}};
+            assert_ok(stele_image_apply(image, &made, 1));
+            assert_ok(stele_image_apply(image, &gone, 1));
+            if (look == 0)
+                stele_list_remove(image->gone.next);
+        }
+        assert_int_equal(image->removed_count, STELE_IMAGE_REMOVED_MAX);
+        assert_int_equal(image->is_new, look == 1);
+    }
+    assert_null(stele_image_removed_of(image, &(struct stele_uuid){.bytes = {2, 0, 0, 1}}, NULL));
+    assert_non_null(stele_image_removed_of(image, &(struct stele_uuid){.bytes = {2, 0, 1, 1}}, NULL));
+}
+
 /* Blocks of producer ids only go up. */
 static void test_producer_ids(void **state)
 {
@@ -309,6 +404,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_cluster_memory_failures, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_removal, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_producer_ids, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_touched, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_many_removed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_memory, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
