@@ -25,6 +25,10 @@ void stele_partition_alter_take(struct stele_active *active, struct stele_partit
 /** At the end of the node, or when nobody wants the answer any more; also of one that was never taken, or is done. */
 void stele_partition_alter_drop(struct stele_partition_alter *alter);
 
+/** min.insync.replicas of the topic becomes another: who counts as able to lead by the old one may not by the new one
+ * (KAFKA-16540). Adds records of the partitions of which that is so. Errors: NO_MEMORY. */
+STELE_MUST_CHECK enum stele_err stele_active_settle_min_isr(struct stele_active_turn *turn,
+                                                            const struct stele_image_topic *topic, int32_t min_isr);
 /** Partitions that a turn has a record of are marked (is_in_turn), so that none is changed twice from the same state;
  * this takes the marks away, before `begin` is left. */
 void stele_active_unmark(struct stele_active_turn *turn);

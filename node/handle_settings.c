@@ -1,5 +1,6 @@
 /* Settings, on the control shard: what holds and where it comes from, and changes at run time: all of a request are
  * checked, then written to the metadata log in one batch, then taken over, then answered. */
+#include "node/active_partitions.h"
 #include "node/node.h"
 #include "node/node_struct.h"
 #include "node/server_call.h"
@@ -7,6 +8,8 @@
 
 #include <stdio.h>
 #include <string.h>
+
+#define MIN_ISR "min.insync.replicas"
 
 enum { SUBJECT_BYTES = 16 };
 
@@ -20,6 +23,7 @@ struct settings_call {
     struct stele_image_topic *topic;
     struct stele_active_turn turn; /* of a change */
     bool is_alter;
+    int32_t min_isr; /* that would hold where a topic has none of its own, or of the topic */
     bool has_no_memory;
 };
 
@@ -346,7 +350,25 @@ static enum stele_err try_node(const struct settings_call *settings, struct stel
     return err;
 }
 
-static enum stele_err check_alter(const struct settings_call *settings, struct stele_error *error)
+/* A leader and the controller must mean the same by it. */
+static enum stele_err check_min_isr(struct settings_call *settings, int32_t min_isr, struct stele_error *error)
+{
+    const struct stele_alter_settings_request *request = &settings->call->request.body.alter_settings;
+    settings->min_isr = min_isr;
+    for (size_t i = 0; i < request->setting_count; i++) {
+        if (strcmp(request->settings[i].name, MIN_ISR) != 0)
+            continue;
+        if (settings->kind == STELE_SUBJECT_NODE && settings->control->peers.shard != NULL &&
+            request->settings[i].value != NULL)
+            return stele_error_set(error, STELE_INVALID_CONFIG,
+                                   MIN_ISR " is the same on all nodes: set it for the cluster, or for a topic");
+        if (settings->kind == STELE_SUBJECT_CLUSTER && request->settings[i].value == NULL)
+            settings->min_isr = 1; /* what the nodes were started with: no more is sure */
+    }
+    return STELE_OK;
+}
+
+static enum stele_err check_alter(struct settings_call *settings, struct stele_error *error)
 {
     const struct stele_alter_settings_request *request = &settings->call->request.body.alter_settings;
     struct stele_settings *trial = NULL;
@@ -360,6 +382,8 @@ static enum stele_err check_alter(const struct settings_call *settings, struct s
         stele_node_log_config(trial, &config);
         err = stele_node_check_log_config(&config, error);
     }
+    if (err == STELE_OK)
+        err = check_min_isr(settings, config.min_insync_replicas, error);
     const struct stele_node_options *options = &settings->control->node->options;
     if (err == STELE_OK && options->check_settings != NULL)
         err = options->check_settings(options->arg, trial, error);
@@ -386,6 +410,21 @@ static void turn_done(struct stele_active_turn *turn, enum stele_err err)
     answer_alter(settings, STELE_OK, "");
 }
 
+/* In the same batch, for the leader may go on by the new value as soon as it has applied it. */
+static enum stele_err settle_min_isr(struct settings_call *settings)
+{
+    struct stele_active_turn *turn = &settings->turn;
+    enum stele_err err = STELE_OK;
+    if (settings->kind == STELE_SUBJECT_TOPIC)
+        return stele_active_settle_min_isr(turn, settings->topic, settings->min_isr);
+    for (const struct stele_image_topic *topic = settings->control->mlog.image.by_name;
+         topic != NULL && settings->kind == STELE_SUBJECT_CLUSTER && err == STELE_OK; topic = topic->by_name.next) {
+        if (stele_image_setting(&topic->settings, MIN_ISR) == NULL)
+            err = stele_active_settle_min_isr(turn, topic, settings->min_isr);
+    }
+    return err;
+}
+
 static enum stele_err add_records(struct settings_call *settings, struct stele_error *error)
 {
     const struct stele_alter_settings_request *request = &settings->call->request.body.alter_settings;
@@ -397,6 +436,8 @@ static enum stele_err add_records(struct settings_call *settings, struct stele_e
                                                                              .subject = settings->subject,
                                                                              .name = request->settings[i].name,
                                                                              .value = request->settings[i].value}});
+    if (err == STELE_OK)
+        err = settle_min_isr(settings);
     return err == STELE_OK ? STELE_OK : stele_error_set(error, err, "memory ran out");
 }
 

@@ -77,7 +77,7 @@ static void call_done(struct stele_call *call, enum stele_err err, const struct 
 static void run_send(struct sim_event *event)
 {
     struct cluster_ask *ask = STELE_CONTAINER_OF(event, struct cluster_ask, send);
-    enum stele_err err = stele_link_call(&ask->link, &ask->call, &ask->request, NULL);
+    enum stele_err err = stele_link_call(&ask->link, &ask->call, &ask->request, ask->records);
     STELE_ASSERT(err == STELE_OK);
 }
 
@@ -119,6 +119,9 @@ void cluster_ask_end(struct cluster_ask *ask)
         stele_link_cancel(&ask->link, &ask->call);
     stele_link_close(&ask->link);
     stele_arena_deinit(&ask->arena);
+    if (ask->records != NULL)
+        stele_buf_unref(ask->records);
+    ask->records = NULL;
     ask->is_begun = false;
     nodes->world.running = NULL;
     arm(nodes);

@@ -13,6 +13,7 @@ enum { CLUSTER_NODES = 3, CLUSTER_ASKS_MAX = 32 };
 struct cluster_ask {
     struct cluster_nodes *nodes;
     struct stele_request request; /* what it points to lives until it is done */
+    struct stele_buf *records;    /* sent with it; set after cluster_nodes_send, given back at its end. NULL: none */
     struct sim_event send;
     struct stele_link link; /* a connection of its own */
     struct stele_call call;

@@ -208,6 +208,48 @@ static void test_alter(void **state)
     }
 }
 
+/* As many partitions as a topic may have are one request, one batch and one answer. */
+static void test_alter_many(void **state)
+{
+    enum { MANY = 10000 };
+    static struct stele_metadata_record records[MANY];
+    static struct stele_altered_partition partitions[MANY];
+    static const int32_t replicas[] = {2, 3, 4};
+    struct stele_isr_member members[STELE_REPLICAS_MAX];
+    const struct wish shrink = {0, 3, 5, "23", 0};
+    struct node_answer answer;
+    struct test test;
+    (void)state;
+    begin(&test, 8);
+    for (int32_t i = 0; i < MANY; i++) {
+        records[i] = (struct stele_metadata_record){.kind = STELE_METADATA_PARTITION,
+                                                    .u.partition = {.topic_id = TOPIC_ID,
+                                                                    .partition = i,
+                                                                    .leader_id = 2,
+                                                                    .leader_epoch = 3,
+                                                                    .partition_epoch = 5,
+                                                                    .replicas = replicas,
+                                                                    .replica_count = 3,
+                                                                    .isr = replicas,
+                                                                    .isr_count = 3}};
+        partitions[i] = altered(&shrink, members);
+        partitions[i].isr_count = 2;
+        partitions[i].partition = i;
+    }
+    write_records(&test, records, MANY);
+    struct stele_alter_partition_request request = {
+        .node_id = 2, .node_epoch = epoch_of(2), .partitions = partitions, .partition_count = MANY};
+    const struct stele_alter_partition_response *response = alter(&test, &request, &answer);
+    assert_ok(response->err);
+    assert_int_equal(response->result_count, MANY);
+    for (int32_t i = 0; i < MANY; i++) {
+        assert_ok(response->results[i].err);
+        assert_int_equal(state_of(&test, i)->partition_epoch, 6);
+        assert_int_equal(state_of(&test, i)->isr.count, 2);
+    }
+    end(&test);
+}
+
 /* A request as a whole is refused of another life, of a number that was there, and of another epoch of the quorum; then
  * nothing changes. */
 static void test_alter_refused(void **state)
@@ -539,6 +581,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_alter),
         cmocka_unit_test(test_alter_refused),
+        cmocka_unit_test(test_alter_many),
         cmocka_unit_test(test_alter_elr),
         cmocka_unit_test(test_offline),
         cmocka_unit_test(test_elect_preferred),

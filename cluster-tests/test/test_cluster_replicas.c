@@ -1,0 +1,503 @@
+/* What becomes of partitions in a cluster of three whole nodes: who is in sync, who leads, which nodes hold them. */
+#include "base/test/support.h"
+#include "cluster-tests/sim/cluster_nodes.h"
+#include "node/partition.h"
+#include "proto/record_batch.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { SEEDS = 3, SECOND_US = 1000000 };
+
+static struct cluster_nodes cluster;
+static struct stele_uuid topic_id;
+static int32_t controller, others[2]; /* who leads the quorum when a test begins, and who does not */
+
+/* What the controller knows of the only partition; NULL: there is no controller, or no topic. */
+static const struct stele_partition_state *partition(void)
+{
+    int32_t leader = cluster_nodes_leader(&cluster);
+    const struct stele_controller *control = leader > 0 ? cluster_nodes_control(&cluster, leader) : NULL;
+    const struct stele_image_topic *topic = control != NULL ? stele_image_topic_named(&control->mlog.image, "t") : NULL;
+    return topic != NULL ? &topic->partitions[0].state : NULL;
+}
+
+static bool are(const struct stele_node_set *set, const int32_t *ids, int count)
+{
+    for (int i = 0; i < count; i++) {
+        if (!stele_node_set_has(set, ids[i]))
+            return false;
+    }
+    return set->count == count;
+}
+
+/* Its replica on that node, open; NULL: it has none. */
+static struct stele_partition *replica(int32_t node_id)
+{
+    struct sim_server *server = &cluster.nodes[node_id - 1];
+    struct stele_list *all = server->state == SIM_SERVER_SERVING ? &server->node->partitions : NULL;
+    for (struct stele_list *at = all != NULL ? all->next : NULL; at != all; at = at->next) {
+        struct stele_partition *found = STELE_CONTAINER_OF(at, struct stele_partition, all);
+        if (stele_uuid_equal(&found->key.topic_id, &topic_id) && found->log != NULL)
+            return found;
+    }
+    return NULL;
+}
+
+static bool is_led(struct cluster_nodes *nodes)
+{
+    const struct stele_partition_state *state = partition();
+    (void)nodes;
+    if (state == NULL || state->leader_id < 1)
+        return false;
+    const struct stele_partition *leader = replica(state->leader_id);
+    return leader != NULL && leader->replica.role == STELE_REPLICA_LEADER &&
+           leader->replica.leader_epoch == state->leader_epoch &&
+           leader->replica.partition_epoch == state->partition_epoch;
+}
+
+static bool is_leaderless(struct cluster_nodes *nodes)
+{
+    const struct stele_partition_state *state = partition();
+    (void)nodes;
+    return state != NULL && state->leader_id == STELE_NO_NODE;
+}
+
+static bool is_whole(struct cluster_nodes *nodes)
+{
+    const struct stele_partition_state *state = partition();
+    return is_led(nodes) && state->isr.count == state->replicas.count && state->adding.count == 0 &&
+           state->removing.count == 0;
+}
+
+static bool lacks_second_other(struct cluster_nodes *nodes)
+{
+    return is_led(nodes) && !stele_node_set_has(&partition()->isr, others[1]);
+}
+
+static bool all_registered(struct cluster_nodes *nodes)
+{
+    int32_t leader = cluster_nodes_leader(nodes);
+    for (int32_t id = 1; id <= CLUSTER_NODES; id++) {
+        const struct stele_controller *control = cluster_nodes_control(nodes, id);
+        if (control == NULL || leader == 0 ||
+            !stele_registry_is_active_node(&cluster_nodes_control(nodes, leader)->active.registry, id))
+            return false;
+    }
+    return true;
+}
+
+static const struct stele_response *ask(const struct stele_request *request)
+{
+    return cluster_nodes_ask(&cluster, cluster_nodes_leader(&cluster), request);
+}
+
+/* Three nodes and one topic of one partition; `replicas` are places: 0 the controller, 1 and 2 the others. */
+static void begin(uint64_t seed, const int *replicas, size_t count, const char *min_isr)
+{
+    static int32_t ids[CLUSTER_NODES];
+    struct stele_assigned_partition assigned = {.partition = 0, .replicas = ids, .replica_count = count};
+    struct stele_setting_pair settings[] = {{"min.insync.replicas", min_isr}, {"flush.messages", "1"}};
+    struct stele_request request = {.header.api = STELE_API_CREATE_TOPIC,
+                                    .body.create_topic = {.name = "t",
+                                                          .partition_count = 1,
+                                                          .replication_factor = -1,
+                                                          .settings = settings,
+                                                          .setting_count = 2,
+                                                          .timeout_ms = 10000,
+                                                          .assignments = &assigned,
+                                                          .assignment_count = 1}};
+    int at = 0;
+    cluster_nodes_init(&cluster, seed);
+    cluster_nodes_set(&cluster, "log.dirs", "a,b");
+    cluster_nodes_set(&cluster, "log.dir.reserve.bytes", "0");
+    cluster_nodes_set(&cluster, "replica.lag.time.max.ms", "1000");
+    cluster_nodes_set(&cluster, "leader.imbalance.check.interval.seconds", "3600");
+    cluster_nodes_start(&cluster);
+    cluster_nodes_until(&cluster, all_registered, "all are registered");
+    controller = cluster_nodes_leader(&cluster);
+    for (int32_t id = 1; id <= CLUSTER_NODES; id++) {
+        if (id != controller)
+            others[at++] = id;
+    }
+    for (size_t i = 0; i < count; i++)
+        ids[i] = replicas[i] == 0 ? controller : others[replicas[i] - 1];
+    const struct stele_create_topic_response *response = &ask(&request)->body.create_topic;
+    assert_ok(response->err);
+    topic_id = response->topic_id;
+    cluster_nodes_until(&cluster, is_whole, "the partition is led, and all are in sync");
+}
+
+static struct stele_buf *batch_of(int count)
+{
+    struct stele_batch_options options = {.codec_level = STELE_CODEC_LEVEL_DEFAULT,
+                                          .partition_leader_epoch = -1,
+                                          .producer_id = -1,
+                                          .producer_epoch = -1,
+                                          .base_sequence = -1};
+    struct stele_record_in record = {
+        .timestamp = stele_env_wall_ms(&cluster.env.env), .value = "value", .value_bytes = 5};
+    struct stele_batch_builder *builder = stele_batch_builder_new(&cluster.process.mem, &options);
+    struct stele_buf *batch = NULL;
+    assert_non_null(builder);
+    for (int i = 0; i < count; i++)
+        assert_ok(stele_batch_builder_add(builder, &record));
+    assert_ok(stele_batch_builder_finish(builder, &batch));
+    stele_batch_builder_free(builder);
+    return batch;
+}
+
+static bool all_answered(struct cluster_nodes *nodes)
+{
+    for (int i = 0; i < CLUSTER_ASKS_MAX; i++) {
+        if (nodes->asks[i].is_begun && !nodes->asks[i].is_done)
+            return false;
+    }
+    return true;
+}
+
+/* One batch to the leader, until it is answered. */
+static enum stele_err put(int acks, int count)
+{
+    struct stele_buf *batch = batch_of(count);
+    struct stele_produce_partition part = {.topic_id = topic_id, .records_bytes = (uint32_t)batch->count};
+    struct stele_request request = {
+        .header.api = STELE_API_PRODUCE,
+        .body.produce = {.acks = acks, .timeout_ms = 3000, .partitions = &part, .partition_count = 1}};
+    struct cluster_ask *asked = cluster_nodes_send(&cluster, partition()->leader_id, &request);
+    asked->records = batch;
+    cluster_nodes_until(&cluster, all_answered, "the batch is answered");
+    assert_ok(asked->err);
+    enum stele_err err = asked->response.body.produce.results[0].err;
+    cluster_ask_end(asked);
+    return err;
+}
+
+static void end(void)
+{
+    cluster_nodes_deinit(&cluster);
+}
+
+static void kill_node(int32_t node_id, enum sim_death death)
+{
+    sim_server_die(&cluster.nodes[node_id - 1], death);
+    cluster_nodes_run(&cluster, 1000);
+}
+
+static void cut(int32_t a, int32_t b, bool is_cut)
+{
+    char names[2][8];
+    (void)snprintf(names[0], sizeof(names[0]), "n%d", (int)a);
+    (void)snprintf(names[1], sizeof(names[1]), "n%d", (int)b);
+    int hosts[] = {sim_net_host(&cluster.world, names[0]), sim_net_host(&cluster.world, names[1])};
+    for (int i = 0; i < 2; i++) {
+        if (is_cut)
+            sim_net_block(&cluster.world, hosts[i], hosts[1 - i]);
+        else
+            sim_net_free(&cluster.world, hosts[i], hosts[1 - i]);
+    }
+}
+
+/* A follower that cannot reach its leader, and is alive for the controller, leaves the in-sync set by the leader's
+ * wish, whether the leader's node is the controller or not; below min.insync.replicas acks=all is refused; then it
+ * returns. */
+static void test_shrink_and_grow(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        for (int leader = 0; leader < 2; leader++) {
+            const int replicas[] = {leader, 1 - leader, 2};
+            begin(seed, replicas, 3, "3");
+            int32_t leader_id = partition()->leader_id, leader_epoch = partition()->leader_epoch;
+            assert_int_equal(leader_id, leader == 0 ? controller : others[0]);
+            assert_ok(put(-1, 3));
+            if (leader == 0) { /* it hears nothing of its leader, but is not fenced: it asks another for nothing */
+                struct stele_partition *follower = replica(others[1]);
+                assert_non_null(follower);
+            }
+            cut(leader_id, others[1], true);
+            if (leader == 0) { /* the controller would fence it: what it fences is no leader's wish */
+                cluster_nodes_until(&cluster, lacks_second_other, "the follower is out");
+            } else {
+                assert_int_not_equal(put(-1, 1), STELE_OK);
+                cluster_nodes_until(&cluster, lacks_second_other, "the follower is out");
+                assert_true(stele_registry_is_active_node(&cluster_nodes_control(&cluster, controller)->active.registry,
+                                                          others[1]));
+            }
+            assert_int_equal(partition()->leader_id, leader_id);
+            assert_int_equal(partition()->leader_epoch, leader_epoch);
+            assert_int_equal(put(-1, 1), STELE_NOT_ENOUGH_REPLICAS);
+            assert_ok(put(1, 1));
+            cut(leader_id, others[1], false);
+            cluster_nodes_until(&cluster, is_whole, "the follower is back");
+            assert_ok(put(-1, 1));
+            end();
+        }
+    }
+}
+
+/* A replica moves to a node that had none: it gets all records, then the old one goes, and its node forgets it. */
+static void test_reassign(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        const int replicas[] = {1, 0};
+        begin(seed, replicas, 2, "1");
+        for (int i = 0; i < 20; i++)
+            assert_ok(put(-1, 10));
+        const int32_t target[] = {others[1], controller};
+        struct stele_reassigned_partition moved = {
+            .topic = "t", .partition = 0, .replicas = target, .replica_count = 2};
+        struct stele_request request = {.header.api = STELE_API_REASSIGN,
+                                        .body.reassign = {.partitions = &moved, .partition_count = 1}};
+        const struct stele_reassign_response *response = &ask(&request)->body.reassign;
+        assert_ok(response->err);
+        assert_ok(response->results[0].err);
+        cluster_nodes_until(&cluster, is_whole, "the replica has moved");
+        assert_true(are(&partition()->replicas, target, 2));
+        assert_int_equal(partition()->replicas.ids[0], others[1]);
+        assert_int_equal(stele_log_end_offset(replica(others[1])->log), 200);
+        for (int i = 0; i < 1000 && replica(others[0]) != NULL; i++)
+            cluster_nodes_run(&cluster, 10000);
+        assert_null(replica(others[0]));
+        assert_ok(put(-1, 1));
+        end();
+    }
+}
+
+/* After a restart of its leader a partition is led by another; it is given back when somebody asks for it. */
+static void test_preferred(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        const int replicas[] = {1, 2, 0};
+        const struct stele_partition_name name = {"t", 0};
+        const struct stele_request request = {
+            .header.api = STELE_API_ELECT_LEADERS,
+            .body.elect_leaders = {.mode = STELE_ELECTION_PREFERRED, .partitions = &name, .partition_count = 1}};
+        begin(seed, replicas, 3, "2");
+        assert_int_equal(partition()->leader_id, others[0]);
+        kill_node(others[0], SIM_DEATH_KILL);
+        cluster_nodes_until(&cluster, is_led, "another leads");
+        assert_int_not_equal(partition()->leader_id, others[0]);
+        assert_ok(put(-1, 5));
+        assert_int_equal(ask(&request)->body.elect_leaders.results[0].err, STELE_PREFERRED_LEADER_NOT_AVAILABLE);
+        cluster_nodes_start(&cluster);
+        cluster_nodes_until(&cluster, is_whole, "all are in sync");
+        assert_int_not_equal(partition()->leader_id, others[0]);
+        const struct stele_elect_leaders_result *result = &ask(&request)->body.elect_leaders.results[0];
+        assert_ok(result->err);
+        assert_int_equal(result->leader_id, others[0]);
+        cluster_nodes_until(&cluster, is_led, "the preferred one leads");
+        assert_int_equal(partition()->leader_id, others[0]);
+        assert_ok(put(-1, 5));
+        end();
+    }
+}
+
+static int64_t end_of(int32_t node_id)
+{
+    return stele_log_end_offset(replica(node_id)->log);
+}
+
+/* Two replicas that lost their power one after the other, each after it led alone: nobody may lead. Forced, the one of
+ * the last leader does, and what only the other has is said to be lost, and is written down. */
+static void test_forced(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        const int replicas[] = {1, 2};
+        const struct stele_partition_name name = {"t", 0};
+        const struct stele_request request = {
+            .header.api = STELE_API_ELECT_LEADERS,
+            .body.elect_leaders = {.mode = STELE_ELECTION_UNCLEAN, .partitions = &name, .partition_count = 1}};
+        begin(seed, replicas, 2, "1");
+        assert_ok(put(-1, 10)); /* both have them */
+        assert_int_equal(ask(&request)->body.elect_leaders.results[0].err, STELE_ELECTION_NOT_NEEDED);
+        kill_node(others[1], SIM_DEATH_KILL);
+        cluster_nodes_until(&cluster, lacks_second_other, "the follower is out");
+        assert_ok(put(-1, 7)); /* the leader alone */
+        kill_node(others[0], SIM_DEATH_POWER_ORDERED);
+        sim_server_start(&cluster.nodes[others[1] - 1]);
+        cluster_nodes_until(&cluster, is_leaderless, "nobody leads");
+        cluster_nodes_run(&cluster, 12 * SECOND_US);
+        assert_true(is_leaderless(&cluster));
+        const struct stele_elect_leaders_result *result = &ask(&request)->body.elect_leaders.results[0];
+        assert_ok(result->err); /* the other is away: what it had more is not known */
+        assert_int_equal(result->leader_id, others[1]);
+        assert_int_equal(result->lost_first_offset, -1);
+        assert_int_not_equal(result->message[0], 0);
+        cluster_nodes_until(&cluster, is_led, "the follower leads");
+        assert_ok(put(-1, 1));
+        assert_int_equal(end_of(others[1]), 11);
+        kill_node(others[1], SIM_DEATH_POWER_ORDERED);
+        cluster_nodes_run(&cluster, 12 * SECOND_US);
+        cluster_nodes_start(&cluster);
+        cluster_nodes_until(&cluster, is_leaderless, "nobody leads again"); /* it was noticed that they were away */
+        cluster_nodes_until(&cluster, all_registered, "all are back");
+        cluster_nodes_run(&cluster, 2 * SECOND_US);
+        assert_true(is_leaderless(&cluster));
+        assert_int_equal(end_of(others[0]), 17);
+        assert_int_equal(end_of(others[1]), 11);
+        result = &ask(&request)->body.elect_leaders.results[0];
+        assert_ok(result->err);
+        assert_int_equal(result->leader_id, others[1]);
+        assert_int_equal(result->lost_first_offset, 10);
+        assert_int_equal(result->lost_end_offset, 17);
+        const struct stele_image *image = &cluster_nodes_control(&cluster, cluster_nodes_leader(&cluster))->mlog.image;
+        assert_int_equal(image->lost_count, 1);
+        assert_int_equal(image->lost[0].first_offset, 10);
+        assert_int_equal(image->lost[0].end_offset, 17);
+        cluster_nodes_until(&cluster, is_whole, "the other follows");
+        assert_int_equal(end_of(others[0]), end_of(others[1]));
+        assert_ok(put(-1, 1));
+        end();
+    }
+}
+
+/* A leader that lost its power and is back before anybody noticed leads nothing by what it was in its life before:
+ * followers would cut their logs to what it still has (KIP-903). */
+static void test_former_life(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 4 * SEEDS; seed++) {
+        const int replicas[] = {1, 2, 0};
+        begin(seed, replicas, 3, "2");
+        int32_t id = others[0];
+        assert_ok(put(-1, 10));
+        /* What it says to the controller is late. */
+        int hosts[2];
+        char name[8];
+        (void)snprintf(name, sizeof(name), "n%d", (int)controller);
+        hosts[0] = sim_net_host(&cluster.world, name);
+        (void)snprintf(name, sizeof(name), "n%d", (int)id);
+        hosts[1] = sim_net_host(&cluster.world, name);
+        kill_node(id, SIM_DEATH_POWER_ORDERED);
+        sim_net_delay(&cluster.world, hosts[1], hosts[0], (int64_t)(seed % 4) * 100000);
+        sim_server_start(&cluster.nodes[id - 1]);
+        for (int i = 0; i < 40000; i++) {
+            struct stele_controller *control = cluster_nodes_control(&cluster, id);
+            struct stele_partition *own = replica(id);
+            cluster_nodes_run(&cluster, 100);
+            if (control == NULL || own == NULL || own->replica.role != STELE_REPLICA_LEADER)
+                continue;
+            const struct stele_image_member *self = stele_image_member_of(&control->mlog.image, id);
+            assert_non_null(self);
+            assert_int_equal(self->node_epoch, control->node->node_epoch);
+        }
+        sim_net_delay(&cluster.world, hosts[1], hosts[0], 0);
+        cluster_nodes_until(&cluster, is_whole, "all are in sync");
+        assert_int_equal(end_of(id), 10);
+        end();
+    }
+}
+
+/* Whoever was in sync last may lead again while nothing was acknowledged without it: no more once min.insync.replicas
+ * is lowered, for then the one that is left goes on alone (KAFKA-16540). */
+static void test_lower_min_insync(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        for (int of_cluster = 0; of_cluster < 2; of_cluster++) {
+            const int replicas[] = {1, 2};
+            struct stele_altered_setting settings[] = {{"min.insync.replicas", of_cluster ? NULL : "1"}};
+            struct stele_request request = {
+                .header.api = STELE_API_ALTER_SETTINGS,
+                .body.alter_settings = {
+                    .kind = STELE_SUBJECT_TOPIC, .subject = "t", .settings = settings, .setting_count = 1}};
+            begin(seed, replicas, 2, "2");
+            assert_ok(put(-1, 10));
+            kill_node(others[1], SIM_DEATH_KILL);
+            cluster_nodes_until(&cluster, lacks_second_other, "the follower is out");
+            assert_true(are(&partition()->elr, &others[1], 1));
+            assert_int_equal(put(-1, 1), STELE_NOT_ENOUGH_REPLICAS);
+            if (of_cluster) { /* the topic goes by what the cluster says, and that is lowered */
+                settings[0].value = "2";
+                request.body.alter_settings.kind = STELE_SUBJECT_CLUSTER;
+                request.body.alter_settings.subject = "";
+                assert_ok(ask(&request)->body.alter_settings.err);
+                settings[0].value = NULL;
+                request.body.alter_settings.kind = STELE_SUBJECT_TOPIC;
+                request.body.alter_settings.subject = "t";
+                assert_ok(ask(&request)->body.alter_settings.err);
+                assert_true(are(&partition()->elr, &others[1], 1));
+                settings[0].value = "1";
+                request.body.alter_settings.kind = STELE_SUBJECT_CLUSTER;
+                request.body.alter_settings.subject = "";
+            }
+            assert_ok(ask(&request)->body.alter_settings.err);
+            assert_int_equal(partition()->elr.count, 0);
+            for (int i = 0; i < 100 && put(-1, 1) != STELE_OK; i++)
+                cluster_nodes_run(&cluster, 10000);
+            assert_ok(put(-1, 7));
+            kill_node(others[0], SIM_DEATH_KILL);
+            sim_server_start(&cluster.nodes[others[1] - 1]);
+            cluster_nodes_until(&cluster, is_leaderless, "nobody leads");
+            cluster_nodes_run(&cluster, 12 * SECOND_US);
+            assert_true(is_leaderless(&cluster));
+            cluster_nodes_start(&cluster);
+            cluster_nodes_until(&cluster, is_whole, "the one that has everything leads");
+            assert_int_equal(end_of(others[1]), 18);
+            end();
+        }
+    }
+}
+
+/* A node alone cannot have another min.insync.replicas than the others. */
+static void test_min_insync_of_a_node(void **state)
+{
+    const int replicas[] = {0};
+    struct stele_altered_setting settings[] = {{"min.insync.replicas", "2"}};
+    const struct stele_request request = {
+        .header.api = STELE_API_ALTER_SETTINGS,
+        .body.alter_settings = {.kind = STELE_SUBJECT_NODE, .subject = "1", .settings = settings, .setting_count = 1}};
+    (void)state;
+    begin(1, replicas, 1, "1");
+    assert_int_equal(ask(&request)->body.alter_settings.err, STELE_INVALID_CONFIG);
+    end();
+}
+
+/* A directory that fails takes its replicas offline: the lead moves, and only a restart with a disk that works brings
+ * the replica back. */
+static void test_failed_directory(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        const int replicas[] = {1, 2, 0};
+        begin(seed, replicas, 3, "2");
+        assert_ok(put(-1, 5));
+        struct sim_server *server = &cluster.nodes[others[0] - 1];
+        char pattern[STELE_PATH_BYTES];
+        (void)snprintf(pattern, sizeof(pattern), "%s*", replica(others[0])->path);
+        sim_disk_break(server->disk, pattern, 0, STELE_IO, 0);
+        (void)put(-1, 1); /* which finds it */
+        for (int i = 0; i < 1000 && partition()->offline.count == 0; i++)
+            cluster_nodes_run(&cluster, 10000);
+        assert_true(are(&partition()->offline, others, 1));
+        cluster_nodes_until(&cluster, is_led, "another leads");
+        assert_int_not_equal(partition()->leader_id, others[0]);
+        assert_int_equal(partition()->isr.count, 2);
+        assert_ok(put(-1, 5));
+        sim_disk_mend(server->disk, pattern);
+        kill_node(others[0], SIM_DEATH_KILL);
+        cluster_nodes_start(&cluster);
+        cluster_nodes_until(&cluster, is_whole, "it is in sync again");
+        assert_int_equal(partition()->offline.count, 0);
+        end();
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_shrink_and_grow),
+        cmocka_unit_test(test_reassign),
+        cmocka_unit_test(test_preferred),
+        cmocka_unit_test(test_forced),
+        cmocka_unit_test(test_former_life),
+        cmocka_unit_test(test_lower_min_insync),
+        cmocka_unit_test(test_min_insync_of_a_node),
+        cmocka_unit_test(test_failed_directory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
