@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ARENA_BYTES_MAX = 64 << 20, SUSPICION_MS = 50, RETRY_MS = 50 };
+enum { ARENA_BYTES_MAX = 64 << 20, SUSPICION_MS = 100, RETRY_MS = 50 };
 
 static struct stele_metadata_log *log_of(const struct stele_active *active)
 {

@@ -490,13 +490,19 @@ static const struct stele_node_registration *watched(const struct stele_active_n
     return node == NULL || node->is_fenced ? NULL : node;
 }
 
+void stele_active_nodes_suspect(struct stele_active_nodes *nodes, int32_t node_id, int64_t node_epoch)
+{
+    if (watched(nodes, node_id) == NULL)
+        return;
+    stele_registry_suspect(&nodes->active->registry, node_id, node_epoch, now_ms_of(nodes));
+    arm(nodes);
+}
+
 static void suspect(struct stele_active_nodes *nodes, int32_t node_id)
 {
     const struct stele_node_registration *node = watched(nodes, node_id);
-    if (node == NULL)
-        return;
-    stele_registry_suspect(&nodes->active->registry, node_id, node->node_epoch, now_ms_of(nodes));
-    arm(nodes);
+    if (node != NULL)
+        stele_active_nodes_suspect(nodes, node_id, node->node_epoch);
 }
 
 void stele_active_nodes_peer_changed(struct stele_active_nodes *nodes, struct stele_peer *peer, bool was_up)

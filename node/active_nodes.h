@@ -5,7 +5,8 @@
  * A heartbeat that changes nothing is answered at once, from what is committed.
  *
  * The active controller keeps a connection to every node. One that closes is made again at once, and when that cannot
- * be done what is left of the node's session is short. */
+ * be done what is left of the node's session is short. So it is when the connection closes by which the node
+ * heartbeats: a program that is started again at once can be reached, and is another life. */
 #ifndef STELE_NODE_ACTIVE_NODES_H
 #define STELE_NODE_ACTIVE_NODES_H
 
@@ -69,6 +70,8 @@ void stele_active_nodes_look(struct stele_active_nodes *nodes);
 void stele_active_nodes_ask(struct stele_active_nodes *nodes, struct stele_node_ask *ask);
 /** At the end of the node: `done` is not called. */
 void stele_active_nodes_drop(struct stele_node_ask *ask);
+/** The connection by which that life of a node heartbeats closed: what is left of its session is short. */
+void stele_active_nodes_suspect(struct stele_active_nodes *nodes, int32_t node_id, int64_t node_epoch);
 /** The control connection of a peer was made, closed, or could not be made. */
 void stele_active_nodes_peer_changed(struct stele_active_nodes *nodes, struct stele_peer *peer, bool was_up);
 /** Something hints that the node is gone: looks whether it can be reached. */

@@ -16,6 +16,32 @@ struct node_call {
     int32_t leader_id; /* with NOT_CONTROLLER */
 };
 
+/* The connection by which a life of a node heartbeats: when it closes that life may have ended. */
+
+static void life_told(struct stele_task *task)
+{
+    struct stele_session *session = STELE_CONTAINER_OF(task, struct stele_session, life_task);
+    session->is_life_told = false;
+    stele_session_unref(session);
+}
+
+static void life_closed(struct stele_task *task)
+{
+    struct stele_session *session = STELE_CONTAINER_OF(task, struct stele_session, life_task);
+    struct stele_shard *control = &session->shard->node->shards[STELE_SHARD_CONTROL];
+    stele_active_nodes_suspect(&control->node->control.active_nodes, session->life_node_id, session->life_node_epoch);
+    task->run = life_told;
+    stele_shard_send(control, session->shard, task);
+}
+
+void stele_session_life_closed(struct stele_session *session)
+{
+    session->refs++;
+    session->is_life_told = true;
+    session->life_task.run = life_closed;
+    stele_shard_send(session->shard, &session->shard->node->shards[STELE_SHARD_CONTROL], &session->life_task);
+}
+
 /* There and back. */
 
 static void release(struct stele_server_call *call)
@@ -179,6 +205,8 @@ void stele_handle_node_heartbeat(struct stele_server_call *call)
     if (asked == NULL)
         return;
     struct stele_node_ask *ask = &asked->ask;
+    call->session->life_node_id = request->node_id;
+    call->session->life_node_epoch = request->node_epoch;
     ask->kind = STELE_ASK_HEARTBEAT;
     ask->heartbeat = (struct stele_heartbeat){.node_id = request->node_id,
                                               .node_epoch = request->node_epoch,

@@ -22,7 +22,7 @@ enum {
     HELLO_FRAME_BYTES_MAX = 1 << 20, /* of the first frame, from a stranger */
 };
 
-static void session_unref(struct stele_session *session)
+void stele_session_unref(struct stele_session *session)
 {
     STELE_ASSERT(session->refs > 0);
     if (--session->refs > 0)
@@ -51,7 +51,7 @@ static void call_free(struct stele_server_call *call)
     stele_buf_unref(call->frame);
     stele_arena_deinit(&call->arena);
     stele_mem_free(mem, call);
-    session_unref(session);
+    stele_session_unref(session);
 }
 
 static struct stele_server_call *first_call(struct stele_session *session)
@@ -68,6 +68,8 @@ static void forget_conn(struct stele_session *session, const char *why)
     stele_timer_cancel(shard->wheel, &session->idle_timer);
     stele_timer_cancel(shard->wheel, &session->memory_timer);
     stele_trace(shard->env, STELE_TRACE_CONN_CLOSED, NULL, why, session->id, 0, 0);
+    if (session->life_node_id != STELE_NO_NODE)
+        stele_session_life_closed(session);
     struct stele_list *at = session->calls.next;
     while (at != &session->calls) { /* nobody waits for the answers: parked ones end now, done ones go */
         struct stele_server_call *call = STELE_CONTAINER_OF(at, struct stele_server_call, link);
@@ -91,7 +93,7 @@ static void close_conn(struct stele_session *session, const char *why, bool flus
         return;
     session->shard->net->ops->close(session->conn, flush);
     forget_conn(session, why);
-    session_unref(session); /* the connection's */
+    stele_session_unref(session); /* the connection's */
 }
 
 /* Reads nothing any more; closes when the answers under way are sent. */
@@ -212,7 +214,7 @@ static void send_answers(struct stele_session *session)
         unpause(session, STELE_PAUSE_CALLS);
     if (session->is_cut && stele_list_is_empty(&session->calls))
         close_conn(session, session->close_why, true);
-    session_unref(session);
+    stele_session_unref(session);
 }
 
 void stele_server_call_done(struct stele_server_call *call)
@@ -355,7 +357,7 @@ static void session_received(void *arg, size_t count)
         if (session->got == session->frame->capacity)
             whole_frame(session);
     }
-    session_unref(session);
+    stele_session_unref(session);
 }
 
 static void session_sent(void *arg, size_t queued_bytes)
@@ -373,7 +375,7 @@ static void session_closed(void *arg, enum stele_err why)
 {
     struct stele_session *session = arg;
     forget_conn(session, stele_err_text(why));
-    session_unref(session); /* the connection's */
+    stele_session_unref(session); /* the connection's */
 }
 
 static const struct stele_conn_handler session_handler = {
@@ -396,6 +398,7 @@ enum stele_err stele_session_new(struct stele_shard *shard, const struct stele_l
     session->conn = conn;
     session->id = ++shard->last_session_id;
     session->refs = 1;
+    session->life_node_id = STELE_NO_NODE;
     session->active_ms = stele_env_mono_ms(shard->env);
     stele_list_init(&session->calls);
     stele_timer_init(&session->idle_timer, idle_fired);
@@ -414,7 +417,7 @@ void stele_session_stop(struct stele_session *session)
 {
     session->refs++;
     cut(session, "the node stops");
-    session_unref(session);
+    stele_session_unref(session);
 }
 
 bool stele_session_drop(struct stele_shard *shard, int64_t id, const char *why)
@@ -437,7 +440,8 @@ void stele_session_free(struct stele_session *session)
         session->conn = NULL;
         session->refs--;
     }
+    session->refs -= session->is_life_told; /* its task is never run */
     while (!stele_list_is_empty(&session->calls))
         call_free(first_call(session));
-    session_unref(session);
+    stele_session_unref(session);
 }

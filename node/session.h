@@ -43,6 +43,11 @@ struct stele_session {
     bool is_cut;      /* nothing is read any more; closed when the answers are out */
     const char *close_why;
     struct stele_replica_session *replica; /* of another node that follows partitions; NULL: none */
+    /* The life of another node whose heartbeats come here (handle_nodes.c); STELE_NO_NODE: none do. */
+    int32_t life_node_id;
+    int64_t life_node_epoch;
+    struct stele_task life_task; /* says that the connection is gone */
+    bool is_life_told;           /* it is on its way, and holds a reference */
     struct stele_timer idle_timer, memory_timer;
     int64_t active_ms;
 };
@@ -55,6 +60,10 @@ STELE_MUST_CHECK enum stele_err stele_session_new(struct stele_shard *shard, con
 void stele_session_stop(struct stele_session *session);
 /** Closes the connection of a session of the shard, and what is queued for it is not sent. False: there is none. */
 bool stele_session_drop(struct stele_shard *shard, int64_t id, const char *why);
+/** The connection of a session by which heartbeats came is gone: the controller is told. */
+void stele_session_life_closed(struct stele_session *session);
+/** Gives a reference back. */
+void stele_session_unref(struct stele_session *session);
 /** Drops it and its calls, whatever is under way: at the end of the node. */
 void stele_session_free(struct stele_session *session);
 
