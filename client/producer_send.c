@@ -525,7 +525,8 @@ static int64_t queue_deadline(const struct part_queue *queue)
     int64_t deadline = INT64_MAX;
     const struct sealed *first = stele_producer__first(queue), *next = next_to_send(queue);
     bool waits_for_identity = queue->needs_identity || (queue->is_broken && queue->identity.epoch == INT16_MAX);
-    bool waits_for_node = stele_leaders__route(&queue->producer->leaders, queue->partition) != queue->node;
+    const struct stele_client_node *node = stele_leaders__route(&queue->producer->leaders, queue->partition);
+    bool waits_for_node = node == NULL || node != queue->node;
     if (may_seal(queue))
         deadline = queue->linger_ms;
     if (first != NULL && !first->is_calling)

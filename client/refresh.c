@@ -13,6 +13,8 @@ void stele_refresh__init(struct stele_refresh *refresh, struct stele_leaders *le
     refresh->age_ms = stele_settings_int(settings, "metadata.max.age.ms");
     refresh->asked_ms = stele_client__now_ms(refresh->client);
     refresh->next_ms = refresh->asked_ms + refresh->age_ms;
+    if (stele_leaders__has_gap(leaders))
+        stele_refresh__note(refresh, STELE_LEADER_NOT_AVAILABLE);
 }
 
 static void ask_again(struct stele_refresh *refresh)

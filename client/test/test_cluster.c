@@ -332,6 +332,35 @@ static void test_no_leader(void **state)
     stele_client_free(client);
 }
 
+/* Nobody leads when it begins: it asks again and again, waits in between, and goes on when somebody does. */
+static void test_no_leader_at_first(void **state)
+{
+    struct producer_world *world = *state;
+    struct peer *peer = &world->peer;
+    struct stele_client *client = peer_client(peer, quick);
+    peer_move(peer, 2, -1);
+    struct stele_producer *producer = world_producer(world, client, NULL);
+    world_send(client, producer, 2, 0, 5);
+    int waits = 0;
+    for (int64_t until_ms = stele_client__now_ms(client) + 3000; stele_client__now_ms(client) < until_ms; waits++)
+        (void)stele_client_poll(client, 3000);
+    assert_true(waits < 200);
+    assert_in_range(peer->metadatas, 3, 60);
+    peer_move(peer, 2, 1);
+    assert_int_equal(stele_producer_flush(producer, 3000).code, 0);
+    world_check_stored(world, 5);
+    stele_producer_free(producer);
+    peer_move(peer, 2, -1);
+    struct stele_consumer *consumer = consumer_of(client, earliest);
+    struct stele_record_view record;
+    assert_int_equal(stele_consumer_assign(consumer, 2, 0).code, 0);
+    assert_int_equal(stele_consumer_next(consumer, 3000, &record).code, STELE_REQUEST_TIMED_OUT);
+    peer_move(peer, 2, 3);
+    assert_int_equal(stele_consumer_next(consumer, 3000, &record).code, 0);
+    stele_consumer_free(consumer);
+    stele_client_free(client);
+}
+
 /* A node comes back at another address, with the same leader epochs. */
 static void test_other_address(void **state)
 {
@@ -815,6 +844,7 @@ int main(void)
         CASE(test_stale_metadata),
         CASE(test_dead_bootstrap_node),
         CASE(test_no_leader),
+        CASE(test_no_leader_at_first),
         CASE(test_other_address),
         CASE(test_late_answer),
         CASE(test_fenced_epochs),
