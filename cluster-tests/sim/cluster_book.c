@@ -119,6 +119,18 @@ struct cluster_topic *cluster_book_topic(struct cluster *run, const char *name, 
     return NULL;
 }
 
+struct cluster_epoch *cluster_epoch_at(struct cluster_partition *partition, int32_t epoch)
+{
+    int64_t before = partition->epoch_capacity;
+    partition->epochs =
+        sim_grow(partition->epochs, &partition->epoch_capacity, (int64_t)epoch + 1, sizeof(*partition->epochs));
+    if (partition->epoch_capacity > before)
+        memset(partition->epochs + before, 0,
+               (size_t)(partition->epoch_capacity - before) * sizeof(*partition->epochs));
+    partition->epoch_max = epoch > partition->epoch_max ? epoch : partition->epoch_max;
+    return &partition->epochs[epoch];
+}
+
 static void place(struct cluster *run, struct cluster_topic *topic, int partition, int64_t offset, int64_t tag)
 {
     struct cluster_book *book = &run->book;
@@ -195,7 +207,8 @@ const struct cluster_batch *cluster_book_batch(const struct cluster_partition *p
 }
 
 /* A batch that begins below is lost as a whole, as logs are cut. */
-void cluster_book_lose(struct cluster *run, struct cluster_topic *topic, int partition, int64_t from_offset)
+void cluster_book_lose(struct cluster *run, struct cluster_topic *topic, int partition, int64_t from_offset,
+                       bool is_excused)
 {
     struct cluster_book *book = &run->book;
     struct cluster_partition *it = &topic->partitions[partition];
@@ -204,7 +217,7 @@ void cluster_book_lose(struct cluster *run, struct cluster_topic *topic, int par
         const struct cluster_batch *batch = &it->batches[--it->count];
         for (int64_t offset = batch->base_offset; offset < batch->end_offset; offset++) {
             struct cluster_record *record = &book->records[it->tags[offset]];
-            if (record->fate == CLUSTER_ACKNOWLEDGED && record->acks == -1 && topic->flushes_before_ack)
+            if (record->fate == CLUSTER_ACKNOWLEDGED && record->acks == -1 && topic->flushes_before_ack && !is_excused)
                 sim_world_fail(&run->world, "D4: record %lld of %s-%d was synced and acknowledged, and is lost",
                                (long long)it->tags[offset], topic->name, partition);
             record->is_lost = true;

@@ -39,6 +39,7 @@ struct cluster_batch {
 /** Who led in a leader epoch: node + 1, 0: nobody was seen to. */
 struct cluster_epoch {
     int leader;
+    bool is_forced; /* after a forced election, until the partition has recovered from it: it may have lost something */
 };
 
 struct cluster_partition {
@@ -50,8 +51,7 @@ struct cluster_partition {
     struct cluster_epoch *epochs;
     int64_t epoch_capacity;
     int32_t epoch_max;
-    bool was_forced;      /* lost something to a forced election, */
-    int32_t forced_epoch; /* in this epoch */
+    bool was_forced; /* lost something to a forced election */
     bool has_state;
     struct stele_partition_state state; /* of the highest partition epoch that any node has applied */
 };
@@ -90,6 +90,7 @@ void cluster_book_delivered(struct cluster *run, const struct stele_delivery *de
 void cluster_book_read(struct cluster *run, int topic, const struct stele_record_view *record);
 /** NULL: it is none of the run's. */
 struct cluster_topic *cluster_book_topic(struct cluster *run, const char *name, const struct stele_uuid *id);
+struct cluster_epoch *cluster_epoch_at(struct cluster_partition *partition, int32_t epoch);
 /** A batch that is committed next, in the leader epoch `epoch`. */
 struct cluster_commit {
     struct cluster_topic *topic;
@@ -102,8 +103,9 @@ struct cluster_commit {
 void cluster_book_commit(struct cluster *run, const struct cluster_commit *commit);
 /** The committed batch that holds the offset; NULL: none does. */
 const struct cluster_batch *cluster_book_batch(const struct cluster_partition *partition, int64_t offset);
-/** A forced election lost what was committed from there on. */
-void cluster_book_lose(struct cluster *run, struct cluster_topic *topic, int partition, int64_t from_offset);
+/** What was committed from there on is lost. Not excused: nothing that was synced may be. */
+void cluster_book_lose(struct cluster *run, struct cluster_topic *topic, int partition, int64_t from_offset,
+                       bool is_excused);
 /** When all is over. */
 void cluster_book_end(struct cluster *run);
 void cluster_book_free(struct cluster_book *book);

@@ -128,6 +128,8 @@ static bool make_topic(struct cluster_client *self, int number)
     if (topic->is_made)
         return true;
     struct stele_result result = stele_topic_create(self->sim.client, topic->name, topic->partition_count, settings);
+    if (result.code == (int)STELE_INVALID_REPLICATION_FACTOR) /* too few nodes are there at the moment */
+        return false;
     if (result.code == (int)STELE_UNSUPPORTED_VERSION)
         run->has_no_topics = true;
     else if (result.code == (int)STELE_TOPIC_ALREADY_EXISTS || is_done(self, &result, "topic create"))
@@ -138,6 +140,24 @@ static bool make_topic(struct cluster_client *self, int number)
 static int draw_topic(struct cluster_client *self)
 {
     return (int)draw(self, 0, self->run->book.topic_count - 1);
+}
+
+/* Where all that may lead have lost what was not synced, somebody has to decide what is lost (design: never by itself).
+ */
+static void force_elections(struct cluster_client *self)
+{
+    struct stele_partition_results *results = NULL;
+    struct stele_result result = stele_partitions_elect(self->sim.client, true, NULL, 0, &results);
+    if (!is_done(self, &result, "elect"))
+        return;
+    for (size_t i = 0; i < results->outcome_count; i++) {
+        const struct stele_partition_result *outcome = results->outcomes[i];
+        sim_world_log(&self->run->world, "%s: elect %s-%d: %d %s, leader %d in epoch %d, lost %lld to %lld",
+                      name_of(self), outcome->topic, outcome->partition, outcome->code, outcome->text,
+                      outcome->leader_id, outcome->leader_epoch, (long long)outcome->lost_first_offset,
+                      (long long)outcome->lost_end_offset);
+    }
+    stele_partition_results_free(results);
 }
 
 /* Producing. */
@@ -253,6 +273,14 @@ static void on_reset(void *arg, const struct stele_reset *reset)
     self->expected[reset->partition] = reset->new_offset;
 }
 
+static void assign(struct cluster_client *self, int32_t partition, int64_t offset)
+{
+    struct stele_result result = stele_consumer_assign(self->consumer, partition, offset);
+    if (result.code != 0)
+        sim_world_fail(&self->run->world, "assign: %s", result.text);
+    self->expected[partition] = offset;
+}
+
 static bool get_consumer(struct cluster_client *self, int topic)
 {
     static const char *const waits[] = {"10", "100", "500", "3000"};
@@ -275,10 +303,8 @@ static bool get_consumer(struct cluster_client *self, int topic)
     stele_consumer_on_reset(self->consumer, on_reset, self);
     self->reads = topic;
     for (int32_t i = 0; i < it->partition_count; i++) {
-        result = stele_consumer_assign(self->consumer, i, 0);
-        if (result.code != 0)
-            sim_world_fail(&self->run->world, "assign: %s", result.text);
-        self->expected[i] = 0;
+        int64_t from = chance(self, 1, 4) ? 0 : stele_max_i64(it->partitions[i].end_offset - draw(self, 0, 300), 0);
+        assign(self, i, from);
     }
     return true;
 }
@@ -316,16 +342,18 @@ static void consume(struct cluster_client *self)
 static void act(struct cluster_client *self)
 {
     int64_t what = draw(self, 0, 99);
-    if (self->run->has_no_topics && what < 35)
-        what += 10;
-    if (what < 20)
+    if (self->run->has_no_topics && what < 30)
+        what += 15;
+    if (what < 12)
         produce(self);
-    else if (what < 35)
+    else if (what < 25)
         consume(self);
     else if (what < 42)
         (void)change_setting(self);
     else if (what < 43)
         begin_anew(self);
+    else if (what < 44 && chance(self, 1, 4))
+        force_elections(self);
     else if (what < 55)
         (void)stele_client_poll(self->sim.client, (int)draw(self, 0, 1000));
     else
@@ -363,6 +391,8 @@ static void use_topic(struct cluster_client *self, int topic)
         ends[i] = it->partitions[i].end_offset;
     while (!get_consumer(self, topic)) {
     }
+    for (int32_t i = 0; i < it->partition_count; i++)
+        assign(self, i, 0);
     for (int32_t i = 0; i < it->partition_count; i++) {
         while (self->expected[i] < ends[i])
             (void)read_one(self, STEP_MS);
@@ -376,6 +406,11 @@ static void script(struct sim_client *sim)
     begin(self);
     while (!run->is_over)
         act(self);
+    self->step = "elections";
+    while (!cluster_states_are_led(run)) {
+        force_elections(self);
+        sim_client_pause(&self->sim, 1000000);
+    }
     self->step = "the last deliveries";
     finish_records(self);
     self->step = "a setting";
@@ -403,7 +438,7 @@ void cluster_clients_start(struct cluster *run)
                                     {"producer.id.expiration.ms", 86400000}};
     for (int i = 0; i < run->client_count; i++) {
         struct cluster_client *client = &run->clients[i];
-        char name[8];
+        char name[16];
         (void)snprintf(name, sizeof(name), "c%d", i + 1);
         client->run = run;
         client->number = i;

@@ -26,18 +26,6 @@ static struct cluster_replica *replica_of(struct cluster_node *node, const struc
     return &node->replicas[topic - node->run->book.topics][number];
 }
 
-static struct cluster_epoch *epoch_at(struct cluster_partition *partition, int32_t epoch)
-{
-    int64_t before = partition->epoch_capacity;
-    partition->epochs =
-        sim_grow(partition->epochs, &partition->epoch_capacity, (int64_t)epoch + 1, sizeof(*partition->epochs));
-    if (partition->epoch_capacity > before)
-        memset(partition->epochs + before, 0,
-               (size_t)(partition->epoch_capacity - before) * sizeof(*partition->epochs));
-    partition->epoch_max = epoch > partition->epoch_max ? epoch : partition->epoch_max;
-    return &partition->epochs[epoch];
-}
-
 /* Compares the files with what is committed, up to an offset that is. */
 static void verify(struct look *look, int64_t to, const char *rule)
 {
@@ -62,6 +50,51 @@ static void verify(struct look *look, int64_t to, const char *rule)
                            (long long)known->base_offset, (long long)known->end_offset - 1);
         replica->checked_to = known->end_offset;
     }
+}
+
+/* Who is not there cannot say what it has. */
+static bool are_all_there(const struct look *look)
+{
+    const struct stele_node_set *replicas = &look->partition->state.replicas;
+    for (int32_t i = 0; i < replicas->count; i++) {
+        struct cluster_node *node = &look->run->nodes[replicas->ids[i] - 1];
+        const struct cluster_replica *replica = replica_of(node, look->topic, look->of->key.number);
+        if (!cluster_node_lives(node) || replica->of == NULL || replica->of->state != STELE_PARTITION_OPEN ||
+            node->is_wiped)
+            return false;
+    }
+    return true;
+}
+
+/* Of what is committed, this is to lead without the rest: somebody wanted it so. */
+static void lose_what_is_not_there(struct look *look)
+{
+    struct cluster_replica *replica = look->replica;
+    struct cluster_log_place place = {.is_known = false};
+    struct stele_batch_header header;
+    int64_t at = stele_log_start_offset(look->of->log), end_offset = stele_log_end_offset(look->of->log);
+    while (at < look->partition->end_offset && at < end_offset) {
+        const struct cluster_batch *known = cluster_book_batch(look->partition, at);
+        if (!cluster_log_find(look->node->server.disk, stele_log_dir(look->of->log), &place, at, &header) ||
+            header.base_offset != known->base_offset || header.crc != known->crc ||
+            header.partition_leader_epoch != known->epoch)
+            break;
+        at = known->end_offset;
+    }
+    if (at >= look->partition->end_offset)
+        return;
+    sim_world_log(&look->run->world, "%s leads, forced to: what is committed from %lld up to %lld is lost", look->name,
+                  (long long)at, (long long)look->partition->end_offset);
+    cluster_reach(look->run, CLUSTER_POINT_FORCED);
+    cluster_book_lose(look->run, look->topic, look->of->key.number, at, !are_all_there(look));
+    for (int i = 0; i < look->run->node_count; i++) {
+        struct cluster_replica *other = replica_of(&look->run->nodes[i], look->topic, look->of->key.number);
+        other->checked_to = stele_min_i64(other->checked_to, at);
+        if (other->end_offset > at) /* it may have what is lost, until it is cut */
+            other->stale_from = at;
+    }
+    replica->stale_from = -1;
+    replica->place.is_known = false;
 }
 
 /* The high watermark of this replica went beyond what was known to be committed. */
@@ -111,7 +144,7 @@ static void check_leader(struct look *look, int64_t high_watermark)
 {
     const struct stele_leader *leader = &look->of->replica.leader;
     struct cluster_replica *replica = look->replica;
-    struct cluster_epoch *epoch = epoch_at(look->partition, leader->leader_epoch);
+    struct cluster_epoch *epoch = cluster_epoch_at(look->partition, leader->leader_epoch);
     struct sim_world *world = &look->run->world;
     if (epoch->leader != 0 && epoch->leader != look->node->number + 1)
         sim_world_fail(world, "D1: n%d and %s lead epoch %d", epoch->leader, look->name, (int)leader->leader_epoch);
@@ -122,6 +155,10 @@ static void check_leader(struct look *look, int64_t high_watermark)
     epoch->leader = look->node->number + 1;
     if (replica->role != STELE_REPLICA_LEADER || replica->leader_epoch != leader->leader_epoch) {
         int64_t to = look->partition->end_offset;
+        if (epoch->is_forced) {
+            lose_what_is_not_there(look);
+            return;
+        }
         while (to > 0 && cluster_book_batch(look->partition, to - 1)->committed_in >= leader->leader_epoch)
             to = cluster_book_batch(look->partition, to - 1)->base_offset;
         verify(look, to, "D5 (a leader has all)");
@@ -140,6 +177,13 @@ static void check_leader(struct look *look, int64_t high_watermark)
         check_members(look, &leader->change.isr, high_watermark);
 }
 
+static bool is_forced_to_lead(const struct look *look)
+{
+    const struct stele_replica *replica = &look->of->replica;
+    return replica->role == STELE_REPLICA_LEADER &&
+           cluster_epoch_at(look->partition, replica->leader.leader_epoch)->is_forced;
+}
+
 static void check_replica(struct look *look)
 {
     struct stele_log *log = look->of->log;
@@ -151,6 +195,8 @@ static void check_replica(struct look *look)
         sim_world_fail(&look->run->world, "D8: %s begins at %lld, has a high watermark of %lld and ends at %lld",
                        look->name, (long long)stele_log_start_offset(log), (long long)high_watermark,
                        (long long)end_offset);
+    if (replica->stale_from >= 0 && (end_offset <= replica->stale_from || is_forced_to_lead(look)))
+        replica->stale_from = -1;
     if (end_offset < replica->checked_to) {
         if (!partition->was_forced)
             sim_world_fail(&look->run->world, "D23: %s is cut to %lld, and had what is committed up to %lld",
@@ -159,7 +205,9 @@ static void check_replica(struct look *look)
     }
     if (end_offset < replica->end_offset)
         cluster_reach(look->run, CLUSTER_POINT_CUT);
-    if (high_watermark > partition->end_offset) {
+    if (replica->stale_from >= 0) {
+        verify(look, stele_min_i64(replica->stale_from, high_watermark), "D2 (logs match)");
+    } else if (high_watermark > partition->end_offset) {
         verify(look, partition->end_offset, "D2 (logs match)");
         commit(look, high_watermark);
     } else {
@@ -182,7 +230,7 @@ static void take_loss(struct look *look)
     if (!is_alone || !look->node->is_amnesiac || end_offset >= partition->end_offset)
         return;
     cluster_reach(look->run, CLUSTER_POINT_ONLY_LOST);
-    cluster_book_lose(look->run, look->topic, look->of->key.number, end_offset);
+    cluster_book_lose(look->run, look->topic, look->of->key.number, end_offset, look->node->is_wiped);
 }
 
 /* True when something moved. */
@@ -238,8 +286,8 @@ void cluster_replicas_check(struct cluster_node *node)
         return;
     for (struct stele_list *at = all->next; at != all; at = at->next) {
         const struct stele_partition *of = STELE_CONTAINER_OF(at, struct stele_partition, all);
-        bool is_there = of->state == STELE_PARTITION_OPEN || of->state == STELE_PARTITION_OFFLINE;
-        if (!is_there || of->log == NULL || of->replica.cut != STELE_CUT_NONE)
+        if (of->state == STELE_PARTITION_OPENING || of->state == STELE_PARTITION_REMOVED || of->log == NULL ||
+            of->replica.cut != STELE_CUT_NONE)
             continue;
         struct cluster_known *known = know(node, of);
         if (known == NULL || !has_moved(known->replica, of))
@@ -247,7 +295,8 @@ void cluster_replicas_check(struct cluster_node *node)
         bool is_first = known->replica->of != of;
         if (is_first) {
             int64_t checked_to = stele_max_i64(known->replica->checked_to - AGAIN_OFFSETS, 0);
-            *known->replica = (struct cluster_replica){.of = of, .leader_epoch = -1, .checked_to = checked_to};
+            *known->replica = (struct cluster_replica){
+                .of = of, .leader_epoch = -1, .checked_to = checked_to, .stale_from = known->replica->stale_from};
             start_at_batch(known, of->key.number);
         }
         struct look look = look_at(node, known);
@@ -276,12 +325,4 @@ void cluster_replicas_forget(struct cluster_node *node)
             node->replicas[i][k].of = NULL;
     }
     node->known_count = 0;
-}
-
-void cluster_replicas_lose(struct cluster *run, const struct cluster_topic *topic, int32_t number, int64_t from_offset)
-{
-    for (int i = 0; i < run->node_count; i++) {
-        struct cluster_replica *replica = replica_of(&run->nodes[i], topic, number);
-        replica->checked_to = stele_min_i64(replica->checked_to, from_offset);
-    }
 }

@@ -69,6 +69,7 @@ struct cluster_replica {
     enum stele_replica_role role;
     int32_t leader_epoch;
     int64_t end_offset, high_watermark;
+    int64_t stale_from; /* from there on it may hold what a forced election lost; -1: not */
     int64_t checked_to; /* up to there its files hold what is committed */
     struct cluster_log_place place;
 };
@@ -183,10 +184,10 @@ static inline void cluster_reach(struct cluster *run, enum cluster_point point)
     run->reached[point]++;
 }
 const char *cluster_point_text(enum cluster_point point);
-/** It takes part: it runs and no death is under way. */
+/** It runs; its death may be under way, and yet it may send until then. */
 static inline bool cluster_node_lives(const struct cluster_node *node)
 {
-    return node->server.node != NULL && node->server.state != SIM_SERVER_DOWN && node->server.end.slot == 0;
+    return node->server.node != NULL && node->server.state != SIM_SERVER_DOWN;
 }
 
 /* cluster_faults.c */
@@ -215,12 +216,15 @@ void cluster_replicas_check(struct cluster_node *node);
 void cluster_replicas_check_all(struct cluster *run);
 /** It begins another life. */
 void cluster_replicas_forget(struct cluster_node *node);
-void cluster_replicas_lose(struct cluster *run, const struct cluster_topic *topic, int32_t number, int64_t from_offset);
 
 /* cluster_states.c */
 
 void cluster_states_check(struct cluster_node *node);
 void cluster_states_forget(struct cluster_node *node);
+/** Every partition that is known has a leader. */
+bool cluster_states_are_led(const struct cluster *run);
+/** For who looks for what went wrong. */
+void cluster_states_print(struct cluster *run);
 /** Every partition has a leader, all living replicas in sync and the same; says why not. */
 bool cluster_states_are_whole(struct cluster *run, const char **out_why);
 

@@ -1,9 +1,11 @@
 /* What must hold of what the metadata log says of partitions, whenever a node has applied more of it: D13, D28, D29,
- * and that all nodes say the same (K11). Ranges that a forced election lost are taken off the book here. */
+ * and that all nodes say the same (K11). */
 #include "base/check.h"
 #include "cluster-tests/sim/cluster_run.h"
 #include "cluster-tests/sim/sim_image.h"
+#include "node/partition.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static void fail(struct cluster_node *node, const struct cluster_topic *topic, int number, const char *what)
@@ -66,27 +68,10 @@ static void check_partition(struct cluster_node *node, struct cluster_topic *top
         return;
     if (partition->has_state)
         check_step(node, topic, number, &partition->state, state);
+    if (state->is_recovering)
+        cluster_epoch_at(partition, state->leader_epoch)->is_forced = true;
     partition->state = *state;
     partition->has_state = true;
-}
-
-static void take_lost(struct cluster_node *node, const struct stele_image_lost *lost)
-{
-    struct cluster *run = node->run;
-    for (int i = 0; i < run->book.topic_count; i++) {
-        struct cluster_topic *topic = &run->book.topics[i];
-        if (!topic->is_seen || !stele_uuid_equal(&topic->id, &lost->topic_id))
-            continue;
-        struct cluster_partition *partition = &topic->partitions[lost->partition];
-        if (lost->leader_epoch <= partition->forced_epoch)
-            return;
-        partition->forced_epoch = lost->leader_epoch;
-        sim_world_log(&run->world, "%s-%d: a forced election lost what is from %lld up to %lld", topic->name,
-                      (int)lost->partition, (long long)lost->first_offset, (long long)lost->end_offset);
-        cluster_reach(run, CLUSTER_POINT_FORCED);
-        cluster_book_lose(run, topic, lost->partition, lost->first_offset);
-        cluster_replicas_lose(run, topic, lost->partition, partition->end_offset);
-    }
 }
 
 void cluster_states_check(struct cluster_node *node)
@@ -95,8 +80,6 @@ void cluster_states_check(struct cluster_node *node)
     if (mlog == NULL || mlog->applied_offset == node->applied_offset)
         return;
     node->applied_offset = mlog->applied_offset;
-    for (size_t i = 0; i < mlog->image.lost_count; i++)
-        take_lost(node, &mlog->image.lost[i]);
     for (int i = 0; i < node->run->book.topic_count; i++) {
         const struct stele_image_topic *it = stele_image_topic_named(&mlog->image, node->run->book.topics[i].name);
         if (it == NULL)
@@ -115,7 +98,53 @@ void cluster_states_forget(struct cluster_node *node)
     memset(node->partition_epochs, 0, sizeof(node->partition_epochs));
 }
 
+bool cluster_states_are_led(const struct cluster *run)
+{
+    for (int i = 0; i < run->book.topic_count; i++) {
+        const struct cluster_topic *topic = &run->book.topics[i];
+        for (int k = 0; k < topic->partition_count; k++) {
+            if (topic->partitions[k].has_state && topic->partitions[k].state.leader_id < 1)
+                return false;
+        }
+    }
+    return true;
+}
+
 /* At the end. */
+
+static void set_text(const struct stele_node_set *set, char out_text[64])
+{
+    size_t used = 0;
+    out_text[0] = 0;
+    for (int32_t i = 0; i < set->count && used < 50; i++)
+        used += (size_t)snprintf(out_text + used, 64 - used, "%s%d", i == 0 ? "" : ",", (int)set->ids[i]);
+}
+
+void cluster_states_print(struct cluster *run)
+{
+    for (int i = 0; i < run->book.topic_count; i++) {
+        const struct cluster_topic *topic = &run->book.topics[i];
+        for (int k = 0; k < topic->partition_count; k++) {
+            const struct cluster_partition *it = &topic->partitions[k];
+            char isr[64], elr[64], replicas[64];
+            set_text(&it->state.isr, isr);
+            set_text(&it->state.elr, elr);
+            set_text(&it->state.replicas, replicas);
+            (void)fprintf(
+                stderr,
+                "  %s-%d: leader %d in epoch %d, partition epoch %d, replicas %s, isr %s, elr %s, committed %lld\n",
+                topic->name, k, (int)it->state.leader_id, (int)it->state.leader_epoch, (int)it->state.partition_epoch,
+                replicas, isr, elr, (long long)it->end_offset);
+            for (int n = 0; n < run->node_count; n++) {
+                const struct cluster_replica *replica = &run->nodes[n].replicas[i][k];
+                if (replica->of != NULL && cluster_node_lives(&run->nodes[n]))
+                    (void)fprintf(stderr, "    n%d: role %d, leader epoch %d, high watermark %lld, end %lld\n", n + 1,
+                                  (int)replica->role, (int)replica->of->replica.leader_epoch,
+                                  (long long)replica->high_watermark, (long long)replica->end_offset);
+            }
+        }
+    }
+}
 
 static bool is_whole(struct cluster *run, struct cluster_topic *topic, int number, const char **out_why)
 {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EVENTS_MAX = 40000000, STREAM_SHAPE = 900, LOOK_US = 20000 };
+enum { EVENTS_MAX = 6000000, STREAM_SHAPE = 900, LOOK_US = 20000 };
 
 const char *cluster_point_text(enum cluster_point point)
 {
@@ -136,12 +136,6 @@ static void dead(struct sim_server *server)
         sim_event_after(&run->world, &node->up, stele_max_i64(node->down_us, 1));
 }
 
-static void ready(struct sim_server *server)
-{
-    struct cluster_node *node = server->arg;
-    node->has_served = true;
-}
-
 static void traced(struct sim_server *server, const struct stele_trace_event *event)
 {
     struct cluster_node *node = server->arg;
@@ -156,6 +150,9 @@ static void traced(struct sim_server *server, const struct stele_trace_event *ev
 
 static void stepped(struct sim_server *server)
 {
+    struct cluster_node *node = server->arg;
+    const struct stele_life *life = &server->node->control.life;
+    node->has_served = node->has_served || life->machine.state == STELE_LIFE_RUNNING || node->run->node_count == 1;
     cluster_quorum_check(server->arg);
     cluster_states_check(server->arg);
     cluster_replicas_check(server->arg);
@@ -164,7 +161,7 @@ static void stepped(struct sim_server *server)
 static void init_node(struct cluster *run, int number, struct stele_prng *setup)
 {
     struct cluster_node *node = &run->nodes[number];
-    char name[8];
+    char name[16];
     (void)snprintf(name, sizeof(name), "n%d", number + 1);
     node->run = run;
     node->number = number;
@@ -173,11 +170,12 @@ static void init_node(struct cluster *run, int number, struct stele_prng *setup)
     sim_server_init(&node->server, &run->world, name);
     node->server.arg = node;
     node->server.dead = dead;
-    node->server.ready = ready;
     node->server.before_death = before_death;
     node->server.traced = traced;
     node->server.stepped = stepped;
     node->server.shard_count = STELE_SHARD_DATA + (int)stele_prng_range(setup, 1, 2);
+    for (int i = 0; i < CLUSTER_TOPICS_MAX * CLUSTER_PARTITIONS_MAX; i++)
+        node->replicas[i / CLUSTER_PARTITIONS_MAX][i % CLUSTER_PARTITIONS_MAX].stale_from = -1;
     sim_event_init(&node->up, "up", NULL, run_up);
     sim_event_after(&run->world, &node->up, 1 + sim_draw_log(setup, number == 0 ? 1000 : 3000000));
 }
@@ -240,14 +238,21 @@ static void step_until(struct cluster *run, int64_t until_us)
     world->now_us = stele_max_i64(world->now_us, until_us);
 }
 
-static void await_agreement(struct cluster *run, const char *when)
+static void check_late(struct cluster *run, int64_t until_us, const char *what, const char *why)
+{
+    if (run->world.now_us <= until_us)
+        return;
+    cluster_states_print(run);
+    sim_world_fail(&run->world, "%s without faults: %s", what, why);
+}
+
+static void await_agreement(struct cluster *run)
 {
     const char *why = "";
     int64_t until_us = run->world.now_us + CLUSTER_MEND_US;
     while (!cluster_quorum_agrees(run, &why) || !cluster_states_are_whole(run, &why)) {
         step_until(run, run->world.now_us + LOOK_US);
-        if (run->world.now_us > until_us)
-            sim_world_fail(&run->world, "KL: no agreement %s: %s", when, why);
+        check_late(run, until_us, "KL, L2: the cluster does not become whole", why);
     }
 }
 
@@ -257,10 +262,9 @@ static void await_clients(struct cluster *run)
     run->is_over = true;
     while (run->done_count < run->client_count) {
         step_until(run, run->world.now_us + LOOK_US);
-        for (int i = 0; i < run->client_count && run->world.now_us > until_us; i++) {
+        for (int i = 0; i < run->client_count; i++) {
             if (run->clients[i].step != NULL)
-                sim_world_fail(&run->world, "L1: c%d does not come to an end of %s without faults", i + 1,
-                               run->clients[i].step);
+                check_late(run, until_us, "L1: a program does not come to an end", run->clients[i].step);
         }
     }
 }
@@ -337,7 +341,7 @@ void cluster_run(struct cluster_plan *plan, bool is_verbose, void (*failed)(void
     cluster_faults_end(run);
     step_until(run, CLUSTER_LOAD_US);
     await_clients(run);
-    await_agreement(run, "after the faults");
+    await_agreement(run);
     cluster_quorum_check_settings(run);
     cluster_replicas_check_all(run);
     cluster_book_end(run);

@@ -135,7 +135,7 @@ static void run_timer(struct sim_event *event)
 static void after_event(struct sim_env *env)
 {
     struct sim_server *server = env->owner;
-    if (server->stepped != NULL && server->node != NULL && server->end.slot == 0)
+    if (server->stepped != NULL && server->node != NULL)
         server->stepped(server);
     if (sim_disk_is_stopped(server->disk) && server->end.slot == 0) {
         sim_world_reach(server->world, SIM_POINT_CRASH_IN_CALL);
