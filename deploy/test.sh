@@ -16,8 +16,12 @@ finish() {
     docker rm --force "$project-load" >/dev/null 2>&1 || true
     [ -z "${up:-}" ] || compose down --volumes --timeout 5 >/dev/null 2>&1 || true
     [ -z "${is_lone:-}" ] || { docker rm --force --volumes "$project"; docker volume rm "$project"; } >/dev/null 2>&1 || true
-    if [ -n "$daemon" ]; then kill "$daemon" 2>/dev/null || true; wait "$daemon" 2>/dev/null || true; fi
-    rm -rf "$work"
+    if [ -n "$daemon" ]; then
+        kill "$daemon" 2>/dev/null || true
+        wait "$daemon" 2>/dev/null || true
+        umount "$work"/exec/netns/* 2>/dev/null || true # it leaves one
+    fi
+    rm -rf --one-file-system "$work" || true
 }
 trap finish EXIT
 
