@@ -400,6 +400,13 @@ void stele_reconcile__begun(struct stele_reconcile *reconcile, enum stele_err er
     begun(reconcile->control, err);
 }
 
+/* What has no id was never synced, and may be of an earlier topic of that name. A node that is alone keeps it: nothing
+ * in it was acknowledged, and nobody compares it with another log. A replica's must not agree by chance. */
+static bool may_be_of(const struct stele_reconcile *reconcile, const struct stele_found_log *found)
+{
+    return reconcile->control->peers.shard == NULL || !stele_uuid_is_zero(&found->topic_id);
+}
+
 /* One that no record ever named is left alone: it is nobody's to delete. */
 static bool is_left(const struct stele_reconcile *reconcile, const struct stele_found_log *found,
                     const struct stele_image_topic *topic, struct stele_uuid *out_topic_id)
@@ -407,10 +414,10 @@ static bool is_left(const struct stele_reconcile *reconcile, const struct stele_
     bool has_id = !stele_uuid_is_zero(&found->topic_id);
     bool is_known =
         topic != NULL && found->partition < topic->partition_count && topic->partitions[found->partition].is_known;
-    if (is_known) { /* another node has it now, unless this is its twin */
+    if (is_known) { /* another node has it now, or nobody knows what it is; unless this is its twin */
         *out_topic_id = topic->topic_id;
-        return !stele_node_set_has(&topic->partitions[found->partition].state.replicas,
-                                   reconcile->control->node->node_id);
+        return !may_be_of(reconcile, found) || !stele_node_set_has(&topic->partitions[found->partition].state.replicas,
+                                                                   reconcile->control->node->node_id);
     }
     /* Without an id its names were never synced, and nothing in it was acknowledged. */
     const struct stele_image_removed *removed = NULL;
@@ -442,7 +449,7 @@ static enum stele_err take_found(struct stele_opener *opener, const struct stele
     struct stele_place place;
     if (topic != NULL && !stele_uuid_is_zero(&found->topic_id) && !stele_uuid_equal(&topic->topic_id, &found->topic_id))
         topic = NULL;
-    if (topic != NULL) {
+    if (topic != NULL && may_be_of(reconcile, found)) {
         struct stele_partition_key key = {.topic_id = topic->topic_id, .number = found->partition};
         if (stele_reconcile__wants(reconcile, &key) != NULL && stele_reconcile_find(reconcile, &key) == NULL) {
             struct stele_local *local = stele_reconcile__add(reconcile, &key);

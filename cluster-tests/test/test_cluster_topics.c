@@ -292,6 +292,53 @@ static void test_refused(void **state)
     cluster_nodes_deinit(&nodes);
 }
 
+/* A directory whose names a loss of power took; the file in it says later whether it is the same. */
+static void take_name(int32_t node_id, const char *dir)
+{
+    struct stele_vfs *vfs = sim_disk_vfs(nodes.nodes[node_id - 1].disk);
+    char path[STELE_PATH_BYTES];
+    struct stele_file *file = NULL;
+    assert_ok(stele_path_join(path, dir, "partition.metadata"));
+    assert_ok(vfs->ops->unlink(vfs, path));
+    assert_ok(stele_path_join(path, dir, "marker"));
+    assert_ok(vfs->ops->open(vfs, path, STELE_OPEN_WRITE | STELE_OPEN_CREATE, &file));
+    vfs->ops->close(file);
+}
+
+static bool is_same(int32_t node_id, const char *dir)
+{
+    struct stele_vfs *vfs = sim_disk_vfs(nodes.nodes[node_id - 1].disk);
+    char path[STELE_PATH_BYTES];
+    struct stele_stat stat;
+    assert_ok(stele_path_join(path, dir, "marker"));
+    return vfs->ops->stat(vfs, path, &stat) == STELE_OK;
+}
+
+/* What has no id may be of an earlier topic of that name: a replica begins anew. */
+static void test_nameless(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        int32_t down = 1 + (int32_t)(seed % 3), asked = down % 3 + 1;
+        begin(seed);
+        start();
+        assert_int_equal(create_plain(asked, "t", 2), STELE_OK);
+        settle();
+        sim_server_die(&nodes.nodes[down - 1], SIM_DEATH_KILL);
+        cluster_nodes_run(&nodes, 12 * SECOND_US);
+        take_name(down, "a/t-0");
+        assert_true(is_same(down, "a/t-0"));
+        if (seed % 2 == 0) {
+            assert_int_equal(remove_topic(asked, "t"), STELE_OK);
+            assert_int_equal(create_plain(asked, "t", 2), STELE_OK);
+        }
+        start();
+        settle();
+        assert_false(is_same(down, "a/t-0"));
+        cluster_nodes_deinit(&nodes);
+    }
+}
+
 /* A node that is down while a topic is removed, and made anew under the same name, has the new one when it is back, and
  * nothing of the old one; whether it hears of it by records or by a snapshot. */
 static void test_removed_meanwhile(void **state)
@@ -444,8 +491,9 @@ static void test_anything(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_placed), cmocka_unit_test(test_refused),   cmocka_unit_test(test_removed_meanwhile),
-        cmocka_unit_test(test_moved),  cmocka_unit_test(test_slow_disk), cmocka_unit_test(test_anything),
+        cmocka_unit_test(test_placed),   cmocka_unit_test(test_refused), cmocka_unit_test(test_removed_meanwhile),
+        cmocka_unit_test(test_nameless), cmocka_unit_test(test_moved),   cmocka_unit_test(test_slow_disk),
+        cmocka_unit_test(test_anything),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
