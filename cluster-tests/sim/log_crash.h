@@ -128,7 +128,7 @@ struct crash_world {
     bool had_lost_start;   /* in this run: the checkpoint of the log's start rotted */
     bool had_bad_epochs;   /* the file of epochs rotted, and no clean stop wrote it anew */
     bool has_met_error;    /* a call of the last start failed */
-    bool had_lost_line;    /* since the last start: a line of history could not be written, or not whole */
+    bool had_lost_line;    /* in this run: a line of history could not be written, or not whole */
     bool power_was_lost;   /* since the log was last up */
     bool has_lost_pages;   /* a failed sync left pages in the cache alone */
     bool has_late_errors;  /* so did a write-back, and maybe no sync told yet */

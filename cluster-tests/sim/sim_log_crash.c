@@ -362,7 +362,6 @@ static void check_start(struct crash_world *world, const struct crash_checkpoint
         check_idempotent(world);
         check_log(world);
     }
-    world->had_lost_line = false;
 }
 
 /* The lost tail below the high watermark is fetched again by whoever has a leader; here it is given up. */
