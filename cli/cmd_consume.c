@@ -22,7 +22,7 @@ struct piece {
 
 struct consume {
     struct stele_cli_words words;
-    const char *format_text;
+    const char *format_text, *rack;
     int64_t partition;
     struct stele_cli_place from, to;
 
@@ -395,8 +395,10 @@ static struct stele_result open_all(struct consume *consume)
 {
     /* Throughput counts here: an answer is a large part of a segment. What was deleted before it was read is skipped.
      */
-    static const struct stele_setting settings[] = {
-        {"max.partition.fetch.bytes", "8388608"}, {"auto.offset.reset", "earliest"}, {NULL, NULL}};
+    const struct stele_setting settings[] = {{"max.partition.fetch.bytes", "8388608"},
+                                             {"auto.offset.reset", "earliest"},
+                                             {"client.rack", consume->rack},
+                                             {NULL, NULL}};
     struct stele_result result = {.code = 0};
     consume->consumer = stele_consumer_new(consume->client, consume->topic, settings, &result);
     if (consume->consumer == NULL)
@@ -446,7 +448,7 @@ static int print_records(struct consume *consume)
 }
 
 static const struct consume initial = {
-    .format_text = "%s\\n", .partition = -1, .from = {.value = STELE_OFFSET_EARLIEST}};
+    .format_text = "%s\\n", .rack = "", .partition = -1, .from = {.value = STELE_OFFSET_EARLIEST}};
 
 static int run(const struct stele_cli *cli, void *line)
 {
@@ -485,6 +487,11 @@ static const struct stele_cli_option options[] = {
      .kind = STELE_CLI_TEXT,
      .at = offsetof(struct consume, format_text),
      .help = "what to print for a record ('%s\\n')"},
+    {.name = "--rack",
+     .value = "RACK",
+     .kind = STELE_CLI_TEXT,
+     .at = offsetof(struct consume, rack),
+     .help = "read from replicas in sync of that broker.rack, where there are some, instead of the leaders"},
     {.name = NULL},
 };
 

@@ -114,6 +114,9 @@ static bool fill(struct fetch *all, struct stele_fetch_result *result, const str
     }
     if (read->op.err != STELE_OK)
         return true;
+    result->diverging_epoch = read->diverging.epoch;
+    result->diverging_end_offset = read->diverging.end_offset;
+    result->preferred_read_replica = read->read_replica;
     result->records_bytes = (uint32_t)read->slice.bytes;
     return read->aborted_count == 0 || fill_aborted(all, result, read);
 }
@@ -185,7 +188,8 @@ static bool is_enough(const struct fetch *all, int64_t *out_bytes)
 {
     int64_t bytes = 0;
     for (size_t i = 0; i < all->count; i++) {
-        if (all->parts[i].read.op.err != STELE_OK)
+        const struct stele_read_op *read = &all->parts[i].read;
+        if (read->op.err != STELE_OK || read->diverging.epoch >= 0 || read->read_replica >= 0)
             return true;
         bytes += (int64_t)all->parts[i].read.slice.bytes;
     }
@@ -286,11 +290,16 @@ static void read_all(struct fetch *all)
                                      .topic_id = in->topic_id,
                                      .number = in->partition,
                                      .leader_epoch = in->current_leader_epoch,
+                                     .may_follow = request->rack[0] != 0,
                                      .run = stele_partition_read,
                                      .done = part_done};
         read->offset = in->fetch_offset;
         read->max_bytes = (size_t)stele_max_i64(stele_min_i64(in->max_bytes, bytes_max), 0);
         read->isolation = request->isolation;
+        read->rack = request->rack;
+        read->last_fetched_epoch = in->last_fetched_epoch;
+        read->diverging = (struct stele_epoch_end){STELE_EPOCH_NONE, STELE_OFFSET_NONE};
+        read->read_replica = STELE_NO_NODE;
         read->cancelled = part_cancelled;
         all->parts[i].hold->pending = NULL;
         stele_op_submit(&read->op);

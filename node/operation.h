@@ -18,6 +18,7 @@ struct stele_op {
     int32_t number;
     int32_t leader_epoch;              /* as the asker knows it; -1: not checked */
     bool is_for_any_state;             /* `run` is called also when the partition is not open */
+    bool may_follow;                   /* and also where this node follows: a read of a consumer with a rack */
     struct stele_partition *partition; /* set on its shard */
     void (*run)(struct stele_op *op);  /* on the partition's shard */
     void (*now)(struct stele_op *op);  /* when it had to wait for its turn */

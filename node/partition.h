@@ -64,6 +64,8 @@ struct stele_read_op {
     int64_t offset;
     size_t max_bytes;
     enum stele_isolation isolation;
+    const char *rack;           /* of the consumer; "": none. With one a follower may be told, or be read from */
+    int32_t last_fetched_epoch; /* of the record before; -1: do not look whether it is there still */
 
     struct stele_slice slice; /* to be released on the partition's shard */
     struct stele_file *file;  /* of the slice */
@@ -72,6 +74,10 @@ struct stele_read_op {
     struct stele_aborted_txn *aborted; /* tag LOG, the asker frees */
     size_t aborted_count;
     int64_t seen_bytes; /* what readers could see of the log, ever, when it was read */
+    bool was_following;
+    /* Instead of records: where both logs agree at most, (-1, -1) for none; who should be read from, -1 for nobody. */
+    struct stele_epoch_end diverging;
+    int32_t read_replica;
 
     /* waiting for more */
     int64_t wake_at_bytes;

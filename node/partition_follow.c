@@ -4,7 +4,7 @@
 #include "node/partition.h"
 #include "node/replica_fetcher.h"
 
-enum { RETRY_MS = 50 };
+enum { RETRY_MS = 50, READERS_MS = 30000 /* consumers that do not come again in this time are gone */ };
 
 static struct stele_partition *partition_of(struct stele_replica *replica)
 {
@@ -220,12 +220,36 @@ static void raise(struct stele_partition *partition, const struct stele_follower
     if (update->has_high_watermark && update->high_watermark > stele_log_high_watermark(partition->log)) {
         stele_log_set_high_watermark(partition->log, update->high_watermark);
         partition->shard->is_changed = true;
+        stele_partition__wake_reads(partition);
     }
     if (update->has_start) {
         enum stele_err err = stele_log_set_start_offset(partition->log, update->start_offset);
         (void)err; /* the next answer says it again */
         partition->shard->is_changed = true;
     }
+}
+
+static void set_read_from(struct stele_partition *partition, bool is_read_from)
+{
+    struct stele_follower_update update;
+    struct stele_follower_event event = {.kind = STELE_FOLLOWER_READERS, .is_read_from = is_read_from};
+    if (partition->replica.follower.is_read_from == is_read_from || partition->replica.cut != STELE_CUT_NONE)
+        return;
+    step(partition, &event, &update);
+    ask(partition, INT64_MIN);
+}
+
+void stele_replica__read_from(struct stele_partition *partition)
+{
+    partition->replica.read_ms = stele_env_mono_ms(partition->shard->env);
+    set_read_from(partition, true);
+}
+
+static void look_for_readers(struct stele_partition *partition)
+{
+    if (partition->replica.follower.is_read_from &&
+        stele_env_mono_ms(partition->shard->env) - partition->replica.read_ms > READERS_MS)
+        set_read_from(partition, false);
 }
 
 void stele_replica__answered(struct stele_partition *partition, const struct stele_follower_ticket *ticket,
@@ -257,6 +281,7 @@ void stele_replica__answered(struct stele_partition *partition, const struct ste
     if (update.wants_sync)
         stele_partition__flush(partition);
     stele_partition__arm_flush(partition);
+    look_for_readers(partition);
     ask(partition, update.deadline_ms);
 }
 

@@ -3,6 +3,8 @@
 #include "node/node_struct.h"
 #include "node/partition.h"
 
+#include <string.h>
+
 enum {
     COLD_BYTES_MAX = 16 << 20,     /* being loaded at the same time by one shard */
     COLD_READ_BYTES_MAX = 4 << 20, /* of one read: the next one finds more */
@@ -86,15 +88,53 @@ static void add_lookups(struct stele_op *op, const struct lookups *before)
 
 /* Read. */
 
-static enum stele_err read_log(struct stele_partition *partition, struct stele_read_op *read)
+static void note_log(struct stele_partition *partition, struct stele_read_op *read)
 {
-    struct stele_log *log = partition->log;
+    const struct stele_log *log = partition->log;
     int64_t cut = stele_partition__cut_offset(partition);
     read->high_watermark = stele_min_i64(stele_log_high_watermark(log), cut);
     read->last_stable_offset = stele_min_i64(stele_log_last_stable_offset(log), cut);
     read->generation = partition->generation;
     read->log_start_offset = stele_log_start_offset(log);
     read->seen_bytes = partition->visible_bytes;
+    read->was_following = partition->replica.role == STELE_REPLICA_FOLLOWER;
+}
+
+static uint32_t rack_number(const struct stele_partition *partition, const char *rack)
+{
+    const struct stele_nodes *nodes = partition->shard->nodes;
+    for (int i = 0; rack[0] != 0 && nodes != NULL && i < nodes->count; i++) {
+        if (strcmp(nodes->items[i].rack, rack) == 0)
+            return nodes->items[i].status.rack;
+    }
+    return 0;
+}
+
+/* KIP-320: the records before are not there any more, or are others. KIP-392: a replica in the consumer's rack is asked
+ * instead of the leader. True: that is the answer. */
+static bool is_elsewhere(struct stele_partition *partition, struct stele_read_op *read)
+{
+    const struct stele_replica *replica = &partition->replica;
+    read->diverging = (struct stele_epoch_end){STELE_EPOCH_NONE, STELE_OFFSET_NONE};
+    read->read_replica = STELE_NO_NODE;
+    if (read->last_fetched_epoch >= 0) {
+        struct stele_epoch_end end = stele_replica__epoch_end(partition, read->last_fetched_epoch);
+        if (stele_epoch_end_is_known(&end) && (end.epoch < read->last_fetched_epoch || end.end_offset < read->offset)) {
+            read->diverging = end;
+            return true;
+        }
+    }
+    uint32_t rack = replica->role == STELE_REPLICA_LEADER ? rack_number(partition, read->rack) : 0;
+    int32_t node_id = rack != 0 ? stele_leader_read_replica(&replica->leader, rack, read->offset) : STELE_NO_NODE;
+    if (rack != 0 && node_id != replica->leader.node_id)
+        read->read_replica = node_id;
+    return read->read_replica != STELE_NO_NODE;
+}
+
+static enum stele_err read_log(struct stele_partition *partition, struct stele_read_op *read)
+{
+    struct stele_log *log = partition->log;
+    note_log(partition, read);
     struct stele_read in = {.offset = read->offset,
                             .bound = read->isolation == STELE_READ_COMMITTED ? read->last_stable_offset
                                                                              : read->high_watermark,
@@ -179,8 +219,13 @@ static void read_now(struct stele_op *op)
     read->slice = (struct stele_slice){.file = NULL};
     read->file = NULL;
     enum stele_err err = still_serves(op);
+    if (err == STELE_OK && partition->replica.role == STELE_REPLICA_FOLLOWER)
+        stele_replica__read_from(partition);
     if (err != STELE_OK) {
         stele_op__finish(op, err);
+    } else if (is_elsewhere(partition, read)) {
+        note_log(partition, read);
+        stele_op__finish(op, STELE_OK);
     } else if (is_hot(partition, read)) {
         read_hot(partition, read);
     } else {
@@ -205,10 +250,18 @@ static void wake_read(struct stele_read_op *read)
     stele_op__post(&read->op);
 }
 
+/* A follower does not count what becomes visible: whoever waits looks again whenever there is something. */
 static bool is_to_wake(const struct stele_partition *partition, const struct stele_read_op *read)
 {
-    return partition->state != STELE_PARTITION_OPEN || partition->replica.role != STELE_REPLICA_LEADER ||
-           partition->visible_bytes >= read->wake_at_bytes;
+    enum stele_replica_role role =
+        read->was_following && read->op.may_follow ? STELE_REPLICA_FOLLOWER : STELE_REPLICA_LEADER;
+    if (partition->state != STELE_PARTITION_OPEN || partition->replica.role != role)
+        return true;
+    if (role == STELE_REPLICA_LEADER)
+        return partition->visible_bytes >= read->wake_at_bytes;
+    bool is_fenced = read->op.leader_epoch >= 0 && read->op.leader_epoch != partition->replica.leader_epoch;
+    int64_t cut = stele_partition__cut_offset(partition);
+    return is_fenced || stele_min_i64(stele_log_high_watermark(partition->log), cut) > read->high_watermark;
 }
 
 void stele_partition__wake_reads(struct stele_partition *partition)

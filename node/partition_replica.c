@@ -213,12 +213,14 @@ void stele_replica__take_state(struct stele_partition *partition)
     replica->replica_count = state->replicas.count;
     if (state->leader_id == partition->shard->node->node_id) {
         lead(partition, state);
+        stele_partition__wake_reads(partition); /* that were parked while it followed */
         return;
     }
     if (replica->role == STELE_REPLICA_LEADER)
         resign(partition, STELE_REPLICA_FOLLOWER);
     replica->role = STELE_REPLICA_FOLLOWER;
     stele_replica__follow(partition, state);
+    stele_partition__wake_reads(partition); /* of an earlier epoch */
 }
 
 static void state_home(struct stele_task *task)
@@ -376,7 +378,8 @@ enum stele_err stele_replica__check_leads(struct stele_op *op)
     if (op->leader_epoch > replica->leader_epoch)
         return STELE_UNKNOWN_LEADER_EPOCH;
     bool is_fenced = op->leader_epoch >= 0 && op->leader_epoch < replica->leader_epoch;
-    if (!is_fenced && replica->role == STELE_REPLICA_LEADER)
+    if (!is_fenced &&
+        (replica->role == STELE_REPLICA_LEADER || (replica->role == STELE_REPLICA_FOLLOWER && op->may_follow)))
         return STELE_OK;
     op->current_leader_id = replica->leader_id;
     op->current_leader_epoch = replica->leader_epoch;

@@ -50,6 +50,7 @@ struct stele_replica {
     /* following (node/replica_fetcher.h) */
     struct stele_replica_line *line; /* NULL: fetches from nobody */
     struct stele_timer fetch_timer;  /* a delayed fetch */
+    int64_t read_ms;                 /* when a consumer last read from here */
 
     /* a cut that waits */
     enum stele_replica_cut cut;
@@ -115,6 +116,8 @@ void stele_replica__answered(struct stele_partition *partition, const struct ste
                              const struct stele_replica_answer *answer);
 void stele_replica__lost(struct stele_partition *partition, const struct stele_follower_ticket *ticket);
 void stele_replica__follow_synced(struct stele_partition *partition);
+/** A consumer reads from this follower: for a while the leader is asked to tell of its high watermark at once. */
+void stele_replica__read_from(struct stele_partition *partition);
 void stele_replica__follow_configured(struct stele_partition *partition, struct stele_follower_settings settings);
 void stele_replica__init_following(struct stele_partition *partition);
 /** The address of its leader may be known now. */

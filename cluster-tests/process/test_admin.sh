@@ -24,7 +24,7 @@ begin() { # K
     rm -f "$work/out$1"; mkfifo "$work/out$1"
     exec {fd}<>"$work/out$1" # a node does not wait for its reader
     outs[$1]=$fd
-    "$bin/steled" --data "$work/data$1" --listen "127.0.0.1:${ports[$(($1 - 1))]}" --peers "$peers" --node "$1" >"$work/out$1" 2>>"$work/log$1" &
+    "$bin/steled" --data "$work/data$1" --listen "127.0.0.1:${ports[$(($1 - 1))]}" --peers "$peers" --node "$1" --set "broker.rack=r$1" >"$work/out$1" 2>>"$work/log$1" &
     nodes[$1]=$!
 }
 ready() { read -r -t 60 word address <&"${outs[$1]}" && [ "$word" = ready ] || die "node $1 is not ready"; }
@@ -79,6 +79,10 @@ at='d["topics"][0]["partitions"][0]'
 holds "$well" "$stele" topic describe m
 first=$(of "$at['replicas'][0]") second=$(of "$at['replicas'][1]") third=$(of "6 - sum($at['replicas'])")
 seq 1000 | "$stele" produce m -p 0 || die "produce"
+was_read() { "$stele" -b "127.0.0.1:${ports[$(($1 - 1))]}" node status --metrics -o json >"$work/json"; of 'next(m["value"] for m in d["metrics"] if m["name"] == "stele_log_read_bytes_total")'; }
+before=$(was_read "$second") led=$(was_read "$first") # who reads in the follower's rack reads from the follower
+[ "$("$stele" consume m -p 0 --rack "r$second" --to end | wc -l)" = 1000 ] || die "not all was read from the follower"
+[ "$(was_read "$second")" -gt "$before" ] && [ "$(was_read "$first")" = "$led" ] || die "node $first was read from, not node $second"
 gives 1 "registered" "$stele" partition reassign "m/0=9"
 gives 3 "m/9: there is no such partition" "$stele" partition reassign "m/9=1"
 gives 3 "not being exchanged" "$stele" partition reassign --cancel m/0

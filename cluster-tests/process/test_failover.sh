@@ -11,7 +11,7 @@ command -v python3 >/dev/null || { echo "needs python3"; exit 77; }
 work=$(mktemp -d)
 nodes=(0 0 0 0) outs=() others=()
 trap 'for one in "${nodes[@]}" "${others[@]}"; do [ "$one" = 0 ] || kill -KILL "$one" 2>/dev/null || true; done; rm -rf "$work"' EXIT
-die() { echo "test_failover: $*"; tail -n 15 "$work"/log* "$work/produce.errors" "$work/consume.errors" 2>/dev/null || true; exit 1; }
+die() { echo "test_failover: $*"; tail -n 15 "$work"/log* "$work/produce.errors" "$work"/consume*.errors 2>/dev/null || true; exit 1; }
 
 ports=($(python3 -c 'import socket
 held = [socket.socket() for _ in range(3)]
@@ -25,7 +25,7 @@ begin() { # K
     rm -f "$work/out$1"; mkfifo "$work/out$1"
     exec {fd}<>"$work/out$1" # a node does not wait for its reader
     outs[$1]=$fd
-    "$bin/steled" --data "$work/data$1" --listen "127.0.0.1:${ports[$(($1 - 1))]}" --peers "$peers" --node "$1" >"$work/out$1" 2>>"$work/log$1" &
+    "$bin/steled" --data "$work/data$1" --listen "127.0.0.1:${ports[$(($1 - 1))]}" --peers "$peers" --node "$1" --set "broker.rack=r$1" >"$work/out$1" 2>>"$work/log$1" &
     nodes[$1]=$!
 }
 ready() { read -r -t 60 word address <&"${outs[$1]}" && [ "$word" = ready ] || die "node $1 is not ready"; }
@@ -66,6 +66,8 @@ while not os.path.exists(sys.argv[1]):
 others+=($!)
 "$stele" consume t -f '%p %o %s\n' >"$work/read" 2>"$work/consume.errors" &
 others+=($!)
+"$stele" consume t --rack r2 -f '%p %o %s\n' >"$work/read.rack" 2>"$work/consume.rack.errors" & # at node 2, while it is in sync
+others+=($!)
 goes_on 1000 "before anything was killed"
 
 for partition in 0 1 2; do
@@ -97,18 +99,22 @@ cp "$work/produced" "$work/json"
 holds "$whole"' and all(p["lag"] == [0, 0, 0] and p["high_watermark"] == p["log_end_offset"] for p in d["topics"][0]["partitions"])' "$stele" topic describe t
 total=$(of 'sum(p["high_watermark"] for p in d["topics"][0]["partitions"])')
 deadline=$((SECONDS + 60))
-until [ "$(wc -l <"$work/read")" -ge "$total" ]; do [ $SECONDS -lt $deadline ] || die "the reader has $(wc -l <"$work/read") of $total"; done
-kill "${others[1]}"; wait "${others[1]}" 2>/dev/null || true
-others[1]=0
+for one in 1 2; do
+    read=$work/read; [ $one = 1 ] || read=$work/read.rack
+    until [ "$(wc -l <"$read")" -ge "$total" ]; do [ $SECONDS -lt $deadline ] || die "reader $one has $(wc -l <"$read") of $total"; done
+    kill "${others[one]}"; wait "${others[one]}" 2>/dev/null || true
+    others[one]=0
+done
+[ ! -s "$work/consume.errors" ] && [ ! -s "$work/consume.rack.errors" ] || die "a reader was sent back"
 "$stele" consume t --to end -f '%p %o %s\n' >"$work/there" || die "reading all gave $?"
-python3 - "$work/report" "$work/there" "$work/read" "$total" <<'PYTHON' || die "what is there is not what was acknowledged"
+python3 - "$work/report" "$work/there" "$work/read" "$work/read.rack" "$total" <<'PYTHON' || die "what is there is not what was acknowledged"
 import sys
-report, there, read = ([tuple(map(int, line.split())) for line in open(name)] for name in sys.argv[1:4])
+report, there, read, racked = ([tuple(map(int, line.split())) for line in open(name)] for name in sys.argv[1:5])
 told = {(partition, offset): number - 1 for number, partition, offset in report}
 bad = []
 if len(told) != len(report) or len({number for number, _, _ in report}) != len(report):
     bad.append("an acknowledgement came twice")
-for name, records in ("there", there), ("read along", read):
+for name, records in ("there", there), ("read along", read), ("read along in a rack", racked):
     last = {}
     for partition, offset, value in records:
         if told.get((partition, offset)) != value:
@@ -116,8 +122,8 @@ for name, records in ("there", there), ("read along", read):
         if partition in last and (offset != last[partition][0] + 1 or value <= last[partition][1]):
             bad.append("%s: %d/%d %d comes after %s" % (name, partition, offset, value, last[partition]))
         last[partition] = offset, value
-    if len(records) != len(told) or len(records) != int(sys.argv[4]):
-        bad.append("%s: %d records, %d acknowledged, %s in the partitions" % (name, len(records), len(told), sys.argv[4]))
+    if len(records) != len(told) or len(records) != int(sys.argv[5]):
+        bad.append("%s: %d records, %d acknowledged, %s in the partitions" % (name, len(records), len(told), sys.argv[5]))
 print("\n".join(bad[:20]))
 sys.exit(bool(bad))
 PYTHON
