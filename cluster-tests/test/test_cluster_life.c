@@ -128,6 +128,7 @@ static void end(void)
     run(SECOND_US);
     for (int i = 0; i < NODES; i++)
         sim_server_deinit(&servers[i]);
+    sim_net_world_deinit(&world);
     sim_world_deinit(&world);
 }
 
