@@ -13,6 +13,7 @@ enum {
     BACKOFF_MS = 20,
     BACKOFF_MAX_MS = 250,
     IN_FLIGHT_MAX = 16,
+    MISNAMED_MAX = 40, /* some seconds of them */
     FETCH_WAIT_MS = 500,
     FETCH_BYTES = 1 << 20,
     SNAPSHOT_BYTES = 1 << 20
@@ -230,6 +231,22 @@ static void trace_refusal(struct stele_peer *peer, enum stele_err err)
     peer->told = is_odd ? err : peer->told;
 }
 
+/* So they say for a while after this node led and died. When it goes on, another node has its number. */
+static void look_for_double(struct stele_peer *peer, const struct stele_quorum_answer *answer)
+{
+    struct stele_peers *peers = peer->peers;
+    const struct stele_quorum *quorum = &peers->mlog->quorum;
+    bool leads = quorum->role == STELE_QUORUM_LEADER || quorum->role == STELE_QUORUM_RESIGNED;
+    if (answer->leader_id != quorum->self.node_id || leads) {
+        peers->misnamed_count = answer->leader_id == STELE_NO_NODE ? peers->misnamed_count : 0;
+        return;
+    }
+    if (++peers->misnamed_count == MISNAMED_MAX)
+        stele_trace(peers->shard->env, STELE_TRACE_PEER_REFUSES, peer->address,
+                    "it hears a leader that has this node's number: check node.id (--node) of all", peer->node_id, 0,
+                    0);
+}
+
 static void call_done(struct stele_call *call, enum stele_err err, const struct stele_answer *got)
 {
     struct peer_call *ask = STELE_CONTAINER_OF(call, struct peer_call, call);
@@ -243,6 +260,7 @@ static void call_done(struct stele_call *call, enum stele_err err, const struct 
     }
     take_answer(ask, got);
     trace_refusal(peer, ask->input.event.u.answer.answer.err);
+    look_for_double(peer, &ask->input.event.u.answer.answer);
     ask->input.records = stele_buf_ref(got->frame);
     ask->input.records_at = got->records;
     ask->input.records_bytes = got->records_bytes;

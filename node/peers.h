@@ -38,7 +38,8 @@ struct stele_peers {
     struct stele_list calls;   /* not yet answered */
     struct stele_list answers; /* with the machine */
     struct stele_timer timer;
-    bool is_ended; /* nothing is sent any more */
+    bool is_ended;          /* nothing is sent any more */
+    int32_t misnamed_count; /* answers in a row by which this node leads, which it does not */
     /* The control connection of a peer was made, closed, or could not be made; NULL: nobody wants to know. */
     void (*changed)(struct stele_peers *peers, struct stele_peer *peer, bool was_up);
 };

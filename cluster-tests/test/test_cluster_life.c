@@ -261,6 +261,16 @@ static void test_same_number(void **state)
     assert_true(traces[3][STELE_TRACE_LIFE_REFUSED] > 0);
     assert_true(traces[leader()][STELE_TRACE_NODE_REFUSED] == 1);
     assert_true(all_serve());
+    /* With the leader's number it finds no leader that it could ask, and says what may be wrong. */
+    assert_int_equal(traces[3][STELE_TRACE_PEER_REFUSES], 0);
+    char id[12];
+    (void)snprintf(id, sizeof(id), "%d", leader() + 1);
+    sim_server_wipe(&servers[3]);
+    set(3, "node.id", id);
+    sim_server_start(&servers[3]);
+    run(20 * SECOND_US);
+    assert_int_equal(traces[3][STELE_TRACE_PEER_REFUSES], 1);
+    assert_true(all_serve());
     end();
 }
 
