@@ -342,17 +342,15 @@ static void consume(struct cluster_client *self)
 static void act(struct cluster_client *self)
 {
     int64_t what = draw(self, 0, 99);
-    if (self->run->has_no_topics && what < 30)
-        what += 15;
     if (what < 12)
         produce(self);
     else if (what < 25)
         consume(self);
-    else if (what < 42)
+    else if (what < 28)
         (void)change_setting(self);
-    else if (what < 43)
+    else if (what < 29)
         begin_anew(self);
-    else if (what < 44 && chance(self, 1, 4))
+    else if (what < 30 && chance(self, 1, 4))
         force_elections(self);
     else if (what < 55)
         (void)stele_client_poll(self->sim.client, (int)draw(self, 0, 1000));
