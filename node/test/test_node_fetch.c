@@ -427,12 +427,55 @@ static void test_cold(void **state)
     }
 }
 
+/* KIP-320: who names the epoch of the record before is told where the logs part when this one has no such record, at
+ * once and without records; who names none, or one that is there, reads on. A rack changes nothing on a node alone. */
+static void test_diverging(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t offset;
+        int32_t last_fetched_epoch, diverging_epoch;
+        int64_t diverging_end;
+        bool has_records;
+    } cases[] = {
+        {1, -1, -1, -1, true}, {1, 0, -1, -1, true},
+        {2, 0, -1, -1, false}, {3, 0, 0, 2, false}, /* a record at 2 was read in an epoch that ends there */
+        {1, 5, -1, -1, true},                       /* an epoch of which nothing is known here says nothing */
+    };
+    struct stele_uuid topic_id;
+    struct node_answer answer;
+    struct node_world *world = world_with_topic(1, 2, &topic_id);
+    struct node_conn *conn = node_world_greet(world, 1);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(node_conn_produce(conn, &topic_id, 0)->err, STELE_OK);
+    for (size_t i = 0; i < STELE_ARRAY_LEN(cases); i++) {
+        struct stele_fetch_partition part = node_fetch_at(&topic_id, 0, cases[i].offset);
+        part.last_fetched_epoch = cases[i].last_fetched_epoch;
+        node_conn_send_fetch(conn, &(struct stele_fetch_request){.min_bytes = cases[i].diverging_epoch >= 0,
+                                                                 .max_wait_ms = 500,
+                                                                 .max_bytes = 1 << 20,
+                                                                 .partitions = &part,
+                                                                 .partition_count = 1,
+                                                                 .rack = "r"});
+        node_conn_take(conn, &answer);
+        const struct stele_fetch_result *result = &answer.response.body.fetch.results[0];
+        assert_int_equal(result->err, STELE_OK);
+        assert_int_equal(result->diverging_epoch, cases[i].diverging_epoch);
+        assert_int_equal(result->diverging_end_offset, cases[i].diverging_end);
+        assert_int_equal(result->preferred_read_replica, -1);
+        assert_int_equal(result->records_bytes > 0, cases[i].has_records);
+        assert_int_equal(result->high_watermark, 2);
+    }
+    assert_ok(node_world_stop(world));
+    node_world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parked),         cmocka_unit_test(test_race),   cmocka_unit_test(test_no_lost_wake),
         cmocka_unit_test(test_min_bytes),      cmocka_unit_test(test_budget), cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_high_watermark), cmocka_unit_test(test_cold),
+        cmocka_unit_test(test_high_watermark), cmocka_unit_test(test_cold),   cmocka_unit_test(test_diverging),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
