@@ -51,7 +51,8 @@ struct cluster_partition {
     struct cluster_epoch *epochs;
     int64_t epoch_capacity;
     int32_t epoch_max;
-    bool was_forced; /* lost something to a forced election */
+    bool was_forced;      /* lost something to a forced election, */
+    int32_t forced_epoch; /* the last time in this leader epoch */
     bool has_state;
     struct stele_partition_state state; /* of the highest partition epoch that any node has applied */
 };

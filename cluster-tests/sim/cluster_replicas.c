@@ -86,6 +86,7 @@ static void lose_what_is_not_there(struct look *look)
     sim_world_log(&look->run->world, "%s leads, forced to: what is committed from %lld up to %lld is lost", look->name,
                   (long long)at, (long long)look->partition->end_offset);
     cluster_reach(look->run, CLUSTER_POINT_FORCED);
+    look->partition->forced_epoch = look->of->replica.leader.leader_epoch;
     cluster_book_lose(look->run, look->topic, look->of->key.number, at, !are_all_there(look));
     for (int i = 0; i < look->run->node_count; i++) {
         struct cluster_replica *other = replica_of(&look->run->nodes[i], look->topic, look->of->key.number);
@@ -155,10 +156,8 @@ static void check_leader(struct look *look, int64_t high_watermark)
     epoch->leader = look->node->number + 1;
     if (replica->role != STELE_REPLICA_LEADER || replica->leader_epoch != leader->leader_epoch) {
         int64_t to = look->partition->end_offset;
-        if (epoch->is_forced) {
-            lose_what_is_not_there(look);
+        if (epoch->is_forced)
             return;
-        }
         while (to > 0 && cluster_book_batch(look->partition, to - 1)->committed_in >= leader->leader_epoch)
             to = cluster_book_batch(look->partition, to - 1)->base_offset;
         verify(look, to, "D5 (a leader has all)");
@@ -177,11 +176,19 @@ static void check_leader(struct look *look, int64_t high_watermark)
         check_members(look, &leader->change.isr, high_watermark);
 }
 
-static bool is_forced_to_lead(const struct look *look)
+/* It leads after the forced election: by then it has what the forced leader had, or is one itself. */
+static bool leads_since(const struct look *look)
 {
     const struct stele_replica *replica = &look->of->replica;
-    return replica->role == STELE_REPLICA_LEADER &&
-           cluster_epoch_at(look->partition, replica->leader.leader_epoch)->is_forced;
+    return replica->role == STELE_REPLICA_LEADER && replica->leader.leader_epoch > look->partition->forced_epoch;
+}
+
+static bool begins_forced(const struct look *look)
+{
+    const struct stele_replica *replica = &look->of->replica;
+    int32_t epoch = replica->leader.leader_epoch;
+    bool is_new = look->replica->role != STELE_REPLICA_LEADER || look->replica->leader_epoch != epoch;
+    return replica->role == STELE_REPLICA_LEADER && is_new && cluster_epoch_at(look->partition, epoch)->is_forced;
 }
 
 static void check_replica(struct look *look)
@@ -195,8 +202,11 @@ static void check_replica(struct look *look)
         sim_world_fail(&look->run->world, "D8: %s begins at %lld, has a high watermark of %lld and ends at %lld",
                        look->name, (long long)stele_log_start_offset(log), (long long)high_watermark,
                        (long long)end_offset);
-    if (replica->stale_from >= 0 && (end_offset <= replica->stale_from || is_forced_to_lead(look)))
+    if (replica->stale_from >= 0 &&
+        (end_offset <= replica->stale_from || end_offset < replica->end_offset || leads_since(look)))
         replica->stale_from = -1;
+    if (begins_forced(look))
+        lose_what_is_not_there(look);
     if (end_offset < replica->checked_to) {
         if (!partition->was_forced)
             sim_world_fail(&look->run->world, "D23: %s is cut to %lld, and had what is committed up to %lld",

@@ -51,6 +51,7 @@ enum {
     P(TAIL_LOST, "records of acks=1 that went")                                                                        \
     P(ONLY_LOST, "tails lost by the only replica")                                                                     \
     P(FORCED, "forced elections that lost something")                                                                  \
+    P(RESET_AT_FIRST, "readers sent elsewhere before they read")                                                       \
     P(FORMING_DEATH, "deaths before the cluster had formed")                                                           \
     P(ALONE, "clusters of one node")
 
@@ -127,6 +128,7 @@ struct cluster_client {
     struct stele_consumer *consumer;
     int reads;                                /* the topic of the consumer */
     int64_t expected[CLUSTER_PARTITIONS_MAX]; /* its next offsets */
+    bool has_read[CLUSTER_PARTITIONS_MAX];    /* since it was assigned */
     const char *step;                         /* of its end, for who waits for it; NULL: done */
 };
 
