@@ -57,7 +57,7 @@ make_topic() {  # WHO TOPIC PARTITIONS [SETTING=VALUE]...
         kafka_client org.apache.kafka.tools.TopicCommand --bootstrap-server "$kafka_servers" --create --topic "$topic" --partitions "$partitions" \
             --replication-factor 3 "${arguments[@]}" >/dev/null
     else
-        "$bin/stele" topic create "$topic" --partitions "$partitions" --replication-factor 3 "${arguments[@]}" >/dev/null
+        "$bin/stele" topic create "$topic" --partitions "$partitions" --replicas 3 "${arguments[@]}" >/dev/null
     fi
 }
 forget() {  # WHO TOPIC
@@ -89,8 +89,8 @@ latency() {  # WHO TOPIC: p50 and p99 in us, records a second
 }
 
 measure() {  # WHO: on a cluster of its own
-    local before speed p50 p99 synced
-    synced=$([ "$1" = kafka ] && echo flush.messages=1 || echo flush.before.ack=true)
+    local before speed p50 p99 synced=flush.before.ack=true singles=40000
+    [ "$1" = stele ] || { synced=flush.messages=1 singles=4000; }
     make_topic "$1" "load$turn" 1
     settle
     before=$(ticks "$1")
@@ -105,13 +105,13 @@ measure() {  # WHO: on a cluster of its own
     note "$1.p50" "$p50"
     note "$1.p99" "$p99"
     note "$1.rate" "$speed"
-    note "$1.single" "$(produce "$1" "rate$turn" $((seconds * ([ "$1" = kafka ] && echo 4000 || echo 40000))) 100 1 0)"
+    note "$1.single" "$(produce "$1" "rate$turn" $((seconds * singles)) 100 1 0)"
     forget "$1" "rate$turn"
     for partitions in 1 100; do
         make_topic "$1" "sync$partitions-$turn" $partitions "$synced"
         settle
         note "$1.sync$partitions.mbs" "$(mbs "$(produce "$1" "sync$partitions-$turn" $((records / 2)) 1024 1048576 100)")"
-        note "$1.sync$partitions.single" "$(produce "$1" "sync$partitions-$turn" $((seconds * ([ "$1" = kafka ] && echo 3000 || echo 20000))) 100 1 0)"
+        note "$1.sync$partitions.single" "$(produce "$1" "sync$partitions-$turn" $((seconds * singles / 2)) 100 1 0)"
         forget "$1" "sync$partitions-$turn"
     done
 }
@@ -199,7 +199,8 @@ measure_many() {  # WHO
         from=$EPOCHREALTIME
         for i in 1 2 3; do run_node $i; done
     fi
-    produce "$1" many 100 100 1 0 >/dev/null
+    local until=$((SECONDS + 180))
+    until produce "$1" many 100 100 1 0 >/dev/null 2>&1; do [ $SECONDS -lt $until ] || die "$1 with $many partitions is not back"; done
     note "$1.many.start" "$(awk -v a="$from" -v b="$EPOCHREALTIME" 'BEGIN {printf "%.2f", b - a}')"
     stop "$1"
 }
