@@ -44,11 +44,15 @@ ctest --preset dev -L sim -V | tools/test.sh | ctest --preset dev -L sim -V
 ctest --preset dev -L long | tools/test-long.sh | ctest --preset dev -L long
 ctest --preset fuzz | tools/test.sh | ctest --preset fuzz
 build/dev/bin/sim_log_crash --seed N --verbose | docs/test_readme.sh | sim_log_crash" --seed 7 --verbose
-build/bin/stele-sim --seed N --verbose | docs/test_readme.sh | stele-sim" --seed 7 --verbose
+build/bin/stele-sim --seed 7 --verbose | docs/test_readme.sh | stele-sim" --seed 7 --verbose
+build/bin/stele-sim --seed 7 --script-out 7.script | docs/test_readme.sh | stele-sim" --seed 7 --script-out
+build/bin/stele-sim --seed 7 --shrink | docs/test_readme.sh | stele-sim" --seed 7 --shrink
+build/bin/stele-sim --one-node --seed N --verbose | docs/test_readme.sh | stele-sim" --one-node --seed 7 --verbose
+build/bin/stele-sim --one-node --seed 1000000 --seeds * | docs/test_readme.sh | stele-sim" --one-node --seed 1000000 --seeds 20
 build/dev/bin/quorum_world --first * | docs/test_readme.sh | quorum_world" --first 1 --seeds 5
 build/dev/bin/partition_sim --seeds * | docs/test_readme.sh | partition_sim" --seeds 1 5
-stele-sim --seed S --verbose | docs/test_readme.sh | stele-sim" --seed 7 --verbose
-build/bin/stele-sim --seed 1000000 --seeds * | docs/test_readme.sh | stele-sim" --seed 1000000 --seeds 20
+stele-sim --one-node* | docs/test_readme.sh | stele-sim" --one-node --seed 7 --verbose
+build/bin/stele-sim --seed 1000000 --seeds * | docs/test_readme.sh | stele-sim" --seed 1000000 --seeds 3
 apt-cache dumpavail | deploy/demo.sh | apt-cache dumpavail
 steled --settings-reference | docs/test_settings.sh | --settings-reference
 steled --metrics-reference | docs/test_observe.sh | --metrics-reference
@@ -151,8 +155,13 @@ done
 "$bin/stele" topic create --help | grep -q '^usage: stele topic create' || die "stele topic create --help"
 
 # What it says of a seed.
-"$root/build/bin/stele-sim" --seed 7 --verbose | tail -n 1 | grep -q '^reached: 1 runs' || die "stele-sim --seed"
-"$root/build/bin/stele-sim" --seed 1000000 --seeds 20 | tail -n 1 | grep -q '^reached: ' || die "stele-sim --seeds"
+"$root/build/bin/stele-sim" --one-node --seed 7 --verbose | tail -n 1 | grep -q '^reached: 1 runs' || die "stele-sim --one-node --seed"
+"$root/build/bin/stele-sim" --one-node --seed 1000000 --seeds 20 | tail -n 1 | grep -q '^reached: ' || die "stele-sim --one-node --seeds"
+"$root/build/bin/stele-sim" --seed 7 --verbose | tail -n 1 | grep -q '^seed 7: hash' || die "stele-sim --seed"
+"$root/build/bin/stele-sim" --seed 7 --script-out "$work/7.script" >"$work/7.drawn"
+"$root/build/bin/stele-sim" --script "$work/7.script" | cmp - "$work/7.drawn" || die "stele-sim --script: not what was drawn"
+"$root/build/bin/stele-sim" --seed 7 --shrink | grep -q . || die "stele-sim --shrink"
+"$root/build/bin/stele-sim" --seed 1000000 --seeds 3 | grep -q '^acknowledged a seed: ' || die "stele-sim --seeds"
 [ ! -x "$root/build/dev/bin/quorum_world" ] || "$root/build/dev/bin/quorum_world" --first 1 --seeds 5 >/dev/null || die "quorum_world"
 [ ! -x "$root/build/dev/bin/partition_sim" ] || "$root/build/dev/bin/partition_sim" --seeds 1 5 >/dev/null || die "partition_sim"
 [ ! -x "$root/build/dev/bin/sim_log_crash" ] || "$root/build/dev/bin/sim_log_crash" --seed 7 --verbose | grep -q '^RESTARTED_AT' || die "sim_log_crash"
