@@ -145,7 +145,7 @@ void cluster_quorum_check_settings(struct cluster *run)
         for (int k = 0; k < run->client_count; k++)
             check_setting(node, &run->clients[k].tuned);
         const struct stele_quorum *quorum = &cluster_metadata_of(node)->quorum;
-        if (stele_quorum_is_voter(quorum) == node->is_wiped)
+        if (stele_quorum_is_voter(quorum) == node->is_wiped && !node->was_wiped_early)
             sim_world_fail(&run->world, "%s votes: %d", name_of(node), !node->is_wiped);
         if (cluster_metadata_of(node)->image.voter_count != (size_t)run->node_count)
             sim_world_fail(&run->world, "%s knows %zu voters", name_of(node),

@@ -88,6 +88,7 @@ struct cluster_node {
     struct sim_event up;
     int64_t down_us; /* how long it stays down after the death under way; -1: for good */
     bool wants_wipe, is_wiped, is_gone;
+    bool was_wiped_early;                 /* perhaps before it was one of the voters */
     bool has_served;                      /* in this life */
     bool is_amnesiac;                     /* what its disk had not synced was lost when this life began */
     bool has_disk_trouble, had_full_disk; /* in this life */

@@ -127,7 +127,8 @@ static void dead(struct sim_server *server)
     node->is_amnesiac = loses || (node->is_amnesiac && !node->has_served);
     if (node->wants_wipe) {
         node->wants_wipe = false;
-        node->is_wiped = run->quorum.committed_to > 0;
+        node->is_wiped = true;
+        node->was_wiped_early = run->quorum.committed_to == 0;
         sim_world_log(&run->world, "%s: gets an empty disk", server->process.name);
         sim_server_wipe(server);
         cluster_disk_quiet(node);
