@@ -25,6 +25,7 @@ tools/test.sh | Makefile | @tools/test.sh
 tools/floors.sh* | tools/test.sh | tools/floors.sh build/release
 cluster-tests/process/test_*.sh | tools/test.sh | cluster-tests/process/test_*.sh
 cluster-tests/kafka/test_*.sh | tools/test.sh | cluster-tests/kafka/test_*.sh
+cluster-tests/sim/test_mutations.sh* | cluster-tests/CMakeLists.txt | sim/test_mutations.sh
 cluster-tests/golden/test_*.sh | tools/test.sh | cluster-tests/golden/test_*.sh
 docs/test_*.sh | tools/test.sh | docs/test_*.sh
 deploy/test_chroot.sh | tools/test-long.sh | deploy/test_chroot.sh

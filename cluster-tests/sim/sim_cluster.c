@@ -1,9 +1,11 @@
 /* The simulator: a whole cluster on virtual time, under faults, from one seed (cluster_run.h).
  *
- *   stele-sim [--seed S] [--seeds N] [--nodes N] [--jobs N] [--verbose] [--check-determinism] [--script-out FILE]
+ *   stele-sim [--seed S] [--seeds N] [--nodes N] [--jobs N] [--failures N] [--verbose] [--check-determinism]
+ *             [--script-out FILE]
  *   stele-sim --script FILE [--verbose]
  *   stele-sim --seed S | --script FILE  --shrink [--seconds N]
  *   stele-sim --one-node ...            a node alone, see sim_node.c
+ *   stele-sim-mutations --mutation N ...  with a guard off (replication/guard.h), see test_mutations.sh
  *
  * Without arguments it runs seeds 1 to SEEDS, each in a process of its own, some of them twice to see that they go the
  * same way; prints what they reached, and fails when something was never reached. With --seed it replays one, with
@@ -12,6 +14,7 @@
 #include "cluster-tests/sim/cluster_try.h"
 #include "cluster-tests/sim/sim_image.h"
 #include "cluster-tests/sim/sim_node.h"
+#include "replication/guard.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +26,7 @@ enum { SEEDS = 40, JOBS_MAX = 64, AGAIN_EVERY = 20, FAILURES_MAX = 20, SHRINK_SE
 
 struct wish {
     uint64_t first, seeds;
-    int64_t jobs;
+    int64_t jobs, failures_max;
     int seconds, node_count;
     const char *script, *script_out;
     bool is_verbose, shrinks, checks_determinism;
@@ -75,7 +78,7 @@ static void add(struct cluster_result *total, const struct cluster_result *resul
 static void run_share(const struct wish *wish, int64_t job, struct sum *sum)
 {
     struct cluster_try *try = cluster_shared(sizeof(*try));
-    for (uint64_t i = (uint64_t)job; i < wish->seeds && sum->failures < FAILURES_MAX; i += (uint64_t)wish->jobs) {
+    for (uint64_t i = (uint64_t)job; i < wish->seeds && sum->failures < wish->failures_max; i += (uint64_t)wish->jobs) {
         bool is_twice = wish->checks_determinism || i % AGAIN_EVERY == 0;
         bool is_fine = try_seed(wish->first + i, wish->node_count, is_twice, try);
         sum->acknowledged[i] = try->result.acknowledged;
@@ -227,6 +230,8 @@ static bool read_arguments(int argc, char **argv, struct wish *out_wish)
             out_wish->seeds = strtoull(argv[++i], NULL, 10);
         else if (has_value && strcmp(argv[i], "--jobs") == 0)
             out_wish->jobs = strtoll(argv[++i], NULL, 10);
+        else if (has_value && strcmp(argv[i], "--failures") == 0)
+            out_wish->failures_max = strtoll(argv[++i], NULL, 10);
         else if (has_value && strcmp(argv[i], "--nodes") == 0)
             out_wish->node_count = (int)strtol(argv[++i], NULL, 10);
         else if (has_value && strcmp(argv[i], "--seconds") == 0)
@@ -243,16 +248,25 @@ static bool read_arguments(int argc, char **argv, struct wish *out_wish)
 
 int main(int argc, char **argv)
 {
-    struct wish wish = {.first = 1, .jobs = sysconf(_SC_NPROCESSORS_ONLN), .seconds = SHRINK_SECONDS};
+    struct wish wish = {
+        .first = 1, .jobs = sysconf(_SC_NPROCESSORS_ONLN), .failures_max = FAILURES_MAX, .seconds = SHRINK_SECONDS};
     struct cluster_plan plan = {.seed = 0};
     int line = 0;
+#ifdef STELE_MUTATIONS
+    if (argc > 2 && strcmp(argv[1], "--mutation") == 0) {
+        stele_mutation = (int)strtol(argv[2], NULL, 10);
+        argc -= 2;
+        argv += 2;
+    }
+#endif
     if (argc > 1 && strcmp(argv[1], "--one-node") == 0)
         return sim_node_main(argc - 1, argv + 1);
     if (!read_arguments(argc, argv, &wish)) {
-        (void)fprintf(stderr, "usage: stele-sim [--seed S] [--seeds N] [--nodes N] [--jobs N] [--verbose]\n"
-                              "                 [--check-determinism] [--script-out FILE] [--shrink [--seconds N]]\n"
-                              "       stele-sim --script FILE [--verbose] [--check-determinism] [--shrink]\n"
-                              "       stele-sim --one-node [--seed S] [--seeds N] [--jobs N] [--verbose]\n");
+        (void)fprintf(stderr,
+                      "usage: stele-sim [--seed S] [--seeds N] [--nodes N] [--jobs N] [--failures N] [--verbose]\n"
+                      "                 [--check-determinism] [--script-out FILE] [--shrink [--seconds N]]\n"
+                      "       stele-sim --script FILE [--verbose] [--check-determinism] [--shrink]\n"
+                      "       stele-sim --one-node [--seed S] [--seeds N] [--jobs N] [--verbose]\n");
         return 2;
     }
     wish.jobs = stele_max_i64(stele_min_i64(wish.jobs, JOBS_MAX), 1);

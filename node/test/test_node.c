@@ -1,6 +1,8 @@
 /* The node's life: what a failed directory or log, a loss of power or a stop leaves behind. */
 #include "node/test/node_world.h"
+#include "replication/guard.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { SEEDS = 8 };
@@ -266,8 +268,14 @@ static void test_listeners(void **state)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+#ifdef STELE_MUTATIONS
+    stele_mutation = argc > 1 ? (int)strtol(argv[1], NULL, 10) : 0;
+#else
+    (void)argc;
+    (void)argv;
+#endif
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_directory_down),   cmocka_unit_test(test_log_down),
         cmocka_unit_test(test_visible_at_once),  cmocka_unit_test(test_visible_under_names),

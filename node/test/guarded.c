@@ -1,0 +1,3 @@
+#include "replication/guard.h"
+
+int stele_mutation; /* the guard that is off; 0: none */
