@@ -292,12 +292,16 @@ int main(int argc, char **argv)
             (void)fprintf(stderr, "%s makes no sense at line %d\n", wish.script, line);
             return 2;
         }
-        return run_script(&wish, &plan);
+        int code = run_script(&wish, &plan);
+        cluster_plan_free(&plan);
+        return code;
     }
     if (wish.seeds == 1) {
         cluster_plan_of(&plan, wish.first, wish.node_count);
         cluster_plan_fill(&plan);
-        return run_plan(&wish, &plan);
+        int code = run_plan(&wish, &plan);
+        cluster_plan_free(&plan);
+        return code;
     }
     bool must_reach_all = wish.seeds == 0;
     wish.seeds = wish.seeds == 0 ? SEEDS : wish.seeds;
