@@ -150,14 +150,13 @@ static bool ask(struct elect *elect)
 static void arrived(struct stele_turn_call *base)
 {
     struct elect *elect = elect_of(base);
-    if (!base->control->active.is_active)
-        stele_turn_call_take(base); /* which refuses it */
-    else if (!take_targets(elect) || (is_forced(elect) && !ask(elect)))
+    bool is_active = base->control->active.is_active;
+    if (is_active && (!take_targets(elect) || (is_forced(elect) && !ask(elect)))) {
         base->has_no_memory = true;
-    else if (!is_forced(elect))
-        stele_turn_call_take(base);
-    if (base->has_no_memory)
         stele_turn_call_home(base);
+    } else if (!is_active || !is_forced(elect)) { /* else it is taken when all have answered, perhaps in ask */
+        stele_turn_call_take(base);
+    }
 }
 
 /* The epoch of its last record; -1: it has none. */

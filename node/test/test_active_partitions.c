@@ -576,6 +576,38 @@ static void test_no_memory(void **state)
     }
 }
 
+/* Of a forced election the replicas are asked first: without memory for that it is refused, once, and nobody waits. */
+static void test_no_memory_to_ask(void **state)
+{
+    static const struct stele_partition_name names[] = {{"t", 0}, {"t", 1}, {"t", 2}};
+    struct stele_request request = {.header.api = STELE_API_ELECT_LEADERS,
+                                    .body.elect_leaders = {.mode = STELE_ELECTION_UNCLEAN,
+                                                           .partitions = names,
+                                                           .partition_count = STELE_ARRAY_LEN(names)}};
+    struct stele_partition_state lost = WHOLE;
+    bool is_over = false;
+    (void)state;
+    lost.leader_id = STELE_NO_NODE;
+    lost.isr.count = 0;
+    lost.last_known_elr = (struct stele_node_set){.ids = {2, 3, 4}, .count = 3};
+    for (int64_t nth = 1; !is_over; nth++) {
+        struct test test;
+        struct node_answer answer;
+        begin(&test, 8);
+        for (int32_t i = 0; i < (int32_t)STELE_ARRAY_LEN(names); i++)
+            put_partition(&test, i, &lost);
+        (void)node_conn_send(test.conn, &request, NULL, 0);
+        stele_test_mem_fail(&test.world->mem, nth, false);
+        node_world_run(test.world);
+        is_over = !test.world->mem.has_failed;
+        stele_test_mem_fail(&test.world->mem, 0, false);
+        node_world_pass(test.world, 300);
+        test.conn = node_world_greet(test.world, 1);
+        assert_int_equal(elect(&test, STELE_ELECTION_PREFERRED, NULL, 0, &answer)->err, STELE_OK);
+        end(&test);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -589,6 +621,7 @@ int main(void)
         cmocka_unit_test(test_scan),
         cmocka_unit_test(test_reassign),
         cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_no_memory_to_ask),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
