@@ -16,6 +16,7 @@ struct target {
     struct stele_uuid topic_id; /* zero: there is none */
     int32_t number;
     const struct stele_asked_partition *asked; /* forced: what its replicas said */
+    int32_t asked_epoch;                       /* of the leader that it had last then */
 };
 
 struct elect {
@@ -142,6 +143,7 @@ static bool ask(struct elect *elect)
         to->number = target->number;
         to->nodes = partition->state.replicas;
         target->asked = to;
+        target->asked_epoch = partition->state.leader_epoch;
     }
     stele_log_inquiry_begin(&elect->inquiry);
     return true;
@@ -231,7 +233,8 @@ static enum stele_err force(struct elect *elect, const struct target *target, co
     int32_t count = 0, leader_id = STELE_NO_NODE;
     if (state->leader_id != STELE_NO_NODE)
         return STELE_ELECTION_NOT_NEEDED;
-    if (target->asked != NULL) /* NULL: it had a leader then */
+    /* It had a leader then, or since: what they have now they have not said. */
+    if (target->asked != NULL && target->asked_epoch == state->leader_epoch)
         count = answers_of(elect, target->asked, answers, logs);
     enum stele_err err = stele_forced_pick(state, view, answers, count, &leader_id);
     if (err == STELE_OK)

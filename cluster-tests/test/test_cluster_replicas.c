@@ -355,6 +355,38 @@ static void test_forced(void **state)
     }
 }
 
+/* What replicas said before somebody led again tells nothing of what they have now: no leader is forced by it. */
+static void test_forced_by_old_answers(void **state)
+{
+    (void)state;
+    const int replicas[] = {1, 2};
+    const struct stele_partition_name name = {"t", 0};
+    const struct stele_request request = {
+        .header.api = STELE_API_ELECT_LEADERS,
+        .body.elect_leaders = {.mode = STELE_ELECTION_UNCLEAN, .partitions = &name, .partition_count = 1}};
+    begin(1, replicas, 2, "1");
+    assert_ok(put(-1, 10));
+    kill_node(others[1], SIM_DEATH_KILL);
+    cluster_nodes_until(&cluster, lacks_second_other, "the follower is out");
+    kill_node(others[0], SIM_DEATH_POWER_ORDERED);
+    sim_server_start(&cluster.nodes[others[1] - 1]);
+    cluster_nodes_until(&cluster, is_leaderless, "nobody leads");
+    cluster_nodes_run(&cluster, 12 * SECOND_US);
+    struct cluster_ask *ask = cluster_nodes_send(&cluster, controller, &request);
+    struct stele_controller *control = cluster_nodes_control(&cluster, controller);
+    struct stele_image_topic *topic = stele_image_topic_named(&control->mlog.image, "t");
+    for (int i = 0; i < 1000000 && !ask->is_done; i++) { /* as if one had led and gone at every moment between */
+        topic->partitions[0].state.leader_epoch += 2;
+        cluster_nodes_run(&cluster, 10);
+    }
+    assert_true(ask->is_done);
+    assert_ok(ask->err);
+    assert_int_equal(ask->response.body.elect_leaders.results[0].err, STELE_ELIGIBLE_LEADERS_NOT_AVAILABLE);
+    assert_true(is_leaderless(&cluster));
+    cluster_ask_end(ask);
+    end();
+}
+
 /* A leader that lost its power and is back before anybody noticed leads nothing by what it was in its life before:
  * followers would cut their logs to what it still has (KIP-903). */
 static void test_former_life(void **state)
@@ -494,6 +526,7 @@ int main(void)
         cmocka_unit_test(test_reassign),
         cmocka_unit_test(test_preferred),
         cmocka_unit_test(test_forced),
+        cmocka_unit_test(test_forced_by_old_answers),
         cmocka_unit_test(test_former_life),
         cmocka_unit_test(test_lower_min_insync),
         cmocka_unit_test(test_min_insync_of_a_node),
