@@ -166,7 +166,9 @@ void stele_active_take(struct stele_active *active, struct stele_active_turn *tu
 
 static void nothing_written(struct stele_task *task)
 {
-    tell(STELE_CONTAINER_OF(task, struct stele_active_turn, task), STELE_OK);
+    struct stele_active_turn *turn = STELE_CONTAINER_OF(task, struct stele_active_turn, task);
+    if (turn->active != NULL) /* it was not dropped meanwhile */
+        tell(turn, STELE_OK);
 }
 
 static void written(struct stele_metadata_change *change, enum stele_err err)

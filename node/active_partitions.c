@@ -204,7 +204,8 @@ void stele_partition_alter_take(struct stele_active *active, struct stele_partit
     alter->response =
         (struct stele_alter_partition_response){.leader_id = active->control->mlog.quorum.election.leader_id};
     /* Numbers are counted in one epoch of the quorum: what was meant for another may be an old copy. */
-    if (active->is_active && (request->quorum_epoch == 0 || request->quorum_epoch == active->epoch)) {
+    if (active->is_active && active->registry.is_active &&
+        (request->quorum_epoch == 0 || request->quorum_epoch == active->epoch)) {
         alter->response.err =
             stele_registry_admit(&active->registry, request->node_id, request->node_epoch, request->request_number);
         alter->is_admitted = true;

@@ -273,6 +273,10 @@ static void test_alter_refused(void **state)
     request.quorum_epoch = quorum_epoch + 1;
     assert_int_equal(alter(&test, &request, &answer)->err, STELE_NOT_CONTROLLER);
     request.quorum_epoch = quorum_epoch;
+    /* As long as there is no memory for all nodes the count of requests is not begun. */
+    test.world->node->control.active.registry.is_active = false;
+    assert_int_equal(alter(&test, &request, &answer)->err, STELE_NOT_CONTROLLER);
+    test.world->node->control.active.registry.is_active = true;
     assert_int_equal(state_of(&test, 0)->partition_epoch, 5);
     request.request_number = test.number = 100;
     assert_ok(alter(&test, &request, &answer)->err);
@@ -608,6 +612,43 @@ static void test_no_memory_to_ask(void **state)
     }
 }
 
+struct idle_turn {
+    struct stele_active_turn turn;
+    int begun, done;
+};
+
+static void idle_begins(struct stele_active_turn *turn)
+{
+    STELE_CONTAINER_OF(turn, struct idle_turn, turn)->begun++;
+    stele_active_write(turn);
+}
+
+static void idle_done(struct stele_active_turn *turn, enum stele_err err)
+{
+    (void)err;
+    STELE_CONTAINER_OF(turn, struct idle_turn, turn)->done++;
+}
+
+/* A turn that is dropped when it has nothing to write and is not told so yet is never told, and holds up nobody. */
+static void test_drop(void **state)
+{
+    struct idle_turn idle = {.turn = {.begin = idle_begins, .done = idle_done}};
+    struct node_answer answer;
+    struct test test;
+    (void)state;
+    begin(&test, 9);
+    test.world->poster = STELE_SHARD_CONTROL;
+    stele_active_take(&test.world->node->control.active, &idle.turn);
+    while (idle.begun == 0)
+        assert_true(node_world_step(test.world));
+    assert_int_equal(idle.done, 0);
+    stele_active_drop(&idle.turn);
+    node_world_run(test.world);
+    assert_int_equal(idle.done, 0);
+    assert_int_equal(elect(&test, STELE_ELECTION_PREFERRED, NULL, 0, &answer)->err, STELE_OK);
+    end(&test);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -622,6 +663,7 @@ int main(void)
         cmocka_unit_test(test_reassign),
         cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_no_memory_to_ask),
+        cmocka_unit_test(test_drop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
