@@ -161,7 +161,7 @@ done
 "$root/build/bin/stele-sim" --seed 7 --verbose | tail -n 1 | grep -q '^seed 7: hash' || die "stele-sim --seed"
 "$root/build/bin/stele-sim" --seed 7 --script-out "$work/7.script" >"$work/7.drawn"
 "$root/build/bin/stele-sim" --script "$work/7.script" | cmp - "$work/7.drawn" || die "stele-sim --script: not what was drawn"
-"$root/build/bin/stele-sim" --seed 7 --shrink | grep -q . || die "stele-sim --shrink"
+"$root/build/bin/stele-sim" --seed 7 --shrink >"$work/7.shrunk" && grep -q . "$work/7.shrunk" || die "stele-sim --shrink"
 "$root/build/bin/stele-sim" --seed 1000000 --seeds 3 | grep -q '^acknowledged a seed: ' || die "stele-sim --seeds"
 [ ! -x "$root/build/dev/bin/quorum_world" ] || "$root/build/dev/bin/quorum_world" --first 1 --seeds 5 >/dev/null || die "quorum_world"
 [ ! -x "$root/build/dev/bin/partition_sim" ] || "$root/build/dev/bin/partition_sim" --seeds 1 5 >/dev/null || die "partition_sim"

@@ -38,6 +38,39 @@ static void check_leader(struct cluster_node *node, const struct stele_quorum *q
     *leader = node->number + 1;
 }
 
+/* What it can be asked now is synced there; who is dead or has another disk is believed. */
+static bool may_hold(const struct cluster *run, const struct stele_replica_key *key, int64_t end_offset)
+{
+    const struct cluster_node *node = &run->nodes[key->node_id - 1];
+    const struct stele_metadata_log *mlog = cluster_metadata_of(node);
+    if (mlog == NULL || !stele_uuid_equal(&mlog->quorum.self.directory_id, &key->directory_id))
+        return true;
+    return mlog->quorum.synced_offset >= end_offset;
+}
+
+/* When its high watermark moves, most voters have synced what is below, and the last of that is of its epoch. */
+static void check_commit(struct cluster_node *node, const struct stele_quorum *quorum)
+{
+    int64_t before = node->led_to;
+    bool has_begun = node->led_epoch != quorum->election.epoch;
+    if (quorum->role != STELE_QUORUM_LEADER)
+        return;
+    node->led_epoch = quorum->election.epoch;
+    node->led_to = quorum->high_watermark;
+    if (has_begun || quorum->high_watermark <= before)
+        return;
+    const struct stele_voters *voters = stele_quorum_voters(quorum);
+    int32_t count = 0;
+    for (int32_t i = 0; i < voters->count; i++)
+        count += may_hold(node->run, &voters->keys[i], quorum->high_watermark);
+    if (count < voters->count / 2 + 1)
+        sim_world_fail(&node->run->world, "K7: %s commits up to %lld, which %d of %d voters have synced", name_of(node),
+                       (long long)quorum->high_watermark, (int)count, (int)voters->count);
+    if (quorum->high_watermark <= quorum->epoch_start)
+        sim_world_fail(&node->run->world, "K8: %s commits up to %lld by count, and its epoch begins at %lld",
+                       name_of(node), (long long)quorum->high_watermark, (long long)quorum->epoch_start);
+}
+
 static struct cluster_committed *batch_at(struct cluster_quorum *known, int64_t base_offset)
 {
     int64_t before = known->capacity;
@@ -91,6 +124,7 @@ void cluster_quorum_check(struct cluster_node *node)
     if (strcmp(run->quorum.cluster_id, cluster_id) != 0)
         sim_world_fail(&run->world, "two clusters were formed");
     check_leader(node, &mlog->quorum);
+    check_commit(node, &mlog->quorum);
     check_committed(node, mlog);
 }
 

@@ -103,6 +103,8 @@ struct cluster_node {
     int64_t applied_offset;
     int32_t partition_epochs[CLUSTER_TOPICS_MAX][CLUSTER_PARTITIONS_MAX]; /* + 1, applied last; 0: none */
     int64_t checked_to; /* how far its metadata log was compared, in this life */
+    int32_t led_epoch;  /* the last in which it led the quorum, and what was committed when it was looked at last */
+    int64_t led_to;
 };
 
 /* What one setting is known to be: changes are numbered, the last acknowledged holds or a later one, or one of those

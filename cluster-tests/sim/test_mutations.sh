@@ -32,10 +32,13 @@ table='
 15  stele-sim         5    quick
 15  partition_sim     20   quick
 16  quorum_world      50   quick
+17  stele-sim         150  long
 17  quorum_world      50   quick
+18  stele-sim         10   quick
 18  quorum_world      50   quick
 19  quorum_world      50   quick
 20  quorum_world      50   quick
+21  stele-sim         10   quick
 21  quorum_world      50   quick
 22  node_node         1    quick
 23  partition_sim     6000 quick
