@@ -213,7 +213,8 @@ static void take_result(struct fetcher *fetcher, const struct stele_fetch_result
         !stele_uuid_equal(&result->topic_id, &consumer->topic_id))
         return;
     struct assigned *assigned = consumer->assigned[result->partition];
-    if (!assigned->is_assigned || assigned->asked_by != fetcher || assigned->generation != assigned->asked_generation)
+    if (!assigned->is_assigned || assigned->asked_by != fetcher || assigned->fetcher != fetcher ||
+        assigned->generation != assigned->asked_generation)
         return;
     if (leave_replica(consumer, assigned, result))
         return;

@@ -643,6 +643,47 @@ static void test_nearest_replica(void **state)
     stele_client_free(client);
 }
 
+/* What a replica says that is not read any more does not count, though its leader was not asked yet: that has another
+ * request to answer first. */
+static void test_late_answer_of_a_replica(void **state)
+{
+    struct producer_world *world = *state;
+    struct peer *peer = &world->peer;
+    static const struct stele_setting settings[] = {
+        {"client.rack", "r3"}, {"auto.offset.reset", "earliest"}, {NULL, NULL}};
+    static const struct stele_setting young[] = {{"metadata.max.age.ms", "300"}, {NULL, NULL}};
+    struct resets resets = {0};
+    peer->partition_count = 4; /* 0 and 3 are led by node 1 */
+    struct stele_client *client = peer_client(peer, young);
+    struct stele_consumer *consumer = consumer_of(client, settings);
+    stele_consumer_on_reset(consumer, on_reset, &resets);
+    peer->replica_id = 3;
+    append(peer, 0, 3);
+    assert_int_equal(stele_consumer_assign(consumer, 0, 0).code, 0);
+    for (int64_t at = 0; at < 3; at++)
+        read_next(consumer, 0, at);
+    peer_node(peer, 1)->holds_answers = true;
+    int fetches = peer_node(peer, 1)->fetches;
+    assert_int_equal(stele_consumer_assign(consumer, 3, 0).code, 0);
+    while (peer_node(peer, 1)->fetches == fetches)
+        (void)stele_client_poll(client, 0);
+    for (int i = 0; i < 5; i++)
+        (void)stele_client_poll(client, 100);        /* the leader is to be asked again */
+    peer->fetch_errs[0] = STELE_OFFSET_OUT_OF_RANGE; /* of the replica, which waited */
+    peer->fetch_err_count = 1;
+    for (int i = 0; i < 5; i++)
+        (void)stele_client_poll(client, 100);
+    assert_int_equal(peer->fetch_err_count, 0);
+    peer->replica_id = 0;
+    peer_node(peer, 1)->holds_answers = false;
+    append(peer, 0, 3);
+    for (int64_t at = 3; at < 6; at++)
+        read_next(consumer, 0, at);
+    assert_int_equal(resets.count, 0);
+    stele_consumer_free(consumer);
+    stele_client_free(client);
+}
+
 static void delete_records(struct peer *peer, const struct stele_request *request, struct stele_response *response)
 {
     static struct stele_delete_records_result result;
@@ -854,6 +895,7 @@ int main(void)
         CASE(test_divergence_without_reset),
         CASE(test_reset_at_the_leader),
         CASE(test_nearest_replica),
+        CASE(test_late_answer_of_a_replica),
         CASE(test_admin_at_the_leaders),
         CASE(test_logs_of_the_leaders),
         CASE(test_moves_at_random),
