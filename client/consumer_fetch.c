@@ -192,14 +192,26 @@ static bool leave_replica(struct stele_consumer *consumer, struct assigned *assi
     return true;
 }
 
+/* The leader sends to a replica that is not known here: one that came lately, or that has no listener of this kind. */
+static void read_at_leader(struct stele_consumer *consumer)
+{
+    consumer->rack_from_ms =
+        stele_client__now_ms(consumer->client) + stele_settings_int(consumer->client->settings, "retry.backoff.max.ms");
+    stele_refresh__note(&consumer->refresh, STELE_LEADER_NOT_AVAILABLE);
+}
+
 /* True when the answer is to read elsewhere. */
 static bool take_replica(struct stele_consumer *consumer, struct assigned *assigned,
                          const struct stele_fetch_result *result)
 {
     int32_t node_id = result->preferred_read_replica;
-    if (!consumer->client->is_cluster || node_id < 0 || node_id == assigned->asked_by->node->node_id ||
-        stele_client__node(consumer->client, node_id) == NULL)
+    if (node_id < 0)
         return false;
+    if (!consumer->client->is_cluster || node_id == assigned->asked_by->node->node_id ||
+        stele_client__node(consumer->client, node_id) == NULL) {
+        read_at_leader(consumer);
+        return false;
+    }
     assigned->replica_id = node_id;
     assigned->replica_until_ms = stele_client__now_ms(consumer->client) + consumer->refresh.age_ms;
     return true;
@@ -300,6 +312,7 @@ static void start_fetch(struct fetcher *fetcher, int64_t now_ms)
     size_t count = list_wanted(fetcher, now_ms);
     if (count == 0)
         return;
+    const char *rack = now_ms >= consumer->rack_from_ms ? stele_settings_text(consumer->settings, "client.rack") : "";
     struct stele_request request = {
         .header.api = STELE_API_FETCH,
         .body.fetch = {STELE_FETCH_OF_CONSUMER,
@@ -307,7 +320,7 @@ static void start_fetch(struct fetcher *fetcher, int64_t now_ms)
                        .min_bytes = (int32_t)stele_settings_int(consumer->settings, "fetch.min.bytes"),
                        .max_bytes = (int32_t)stele_settings_int(consumer->settings, "fetch.max.bytes"),
                        .isolation = consumer->isolation, .partitions = consumer->asked, .partition_count = count,
-                       .rack = stele_settings_text(consumer->settings, "client.rack")}};
+                       .rack = rack}};
     fetcher->call = (struct stele_call){.done = fetch_done};
     stele_list_init(&fetcher->call.link);
     fetcher->is_calling = true;

@@ -76,6 +76,7 @@ struct stele_consumer {
     struct fetcher any;
     struct stele_list ready;
     struct stele_refresh refresh;
+    int64_t rack_from_ms; /* since when client.rack is told; before, leaders are read themselves */
 
     enum reset_to reset_to;
     int64_t reset_age_ms;

@@ -643,6 +643,32 @@ static void test_nearest_replica(void **state)
     stele_client_free(client);
 }
 
+/* A replica that is not known here, and that metadata does not tell of, stops nobody: the leader is read, not asked in
+ * a circle. */
+static void test_unknown_replica(void **state)
+{
+    struct producer_world *world = *state;
+    struct peer *peer = &world->peer;
+    static const struct stele_setting rack[] = {{"client.rack", "r9"}, {NULL, NULL}};
+    struct stele_client *client = peer_client(peer, quick);
+    struct stele_consumer *consumer = consumer_of(client, rack);
+    peer->replica_id = 9;
+    append(peer, 0, 3);
+    assert_int_equal(stele_consumer_assign(consumer, 0, 0).code, 0);
+    int metadatas = peer->metadatas;
+    for (int64_t at = 0; at < 3; at++)
+        read_next(consumer, 0, at);
+    for (int i = 0; i < 50; i++)
+        (void)stele_client_poll(client, 100);
+    append(peer, 0, 3);
+    for (int64_t at = 3; at < 6; at++)
+        read_next(consumer, 0, at);
+    assert_true(peer->metadatas > metadatas);
+    assert_true(peer->fetches < 50);
+    stele_consumer_free(consumer);
+    stele_client_free(client);
+}
+
 /* What a replica says that is not read any more does not count, though its leader was not asked yet: that has another
  * request to answer first. */
 static void test_late_answer_of_a_replica(void **state)
@@ -895,6 +921,7 @@ int main(void)
         CASE(test_divergence_without_reset),
         CASE(test_reset_at_the_leader),
         CASE(test_nearest_replica),
+        CASE(test_unknown_replica),
         CASE(test_late_answer_of_a_replica),
         CASE(test_admin_at_the_leaders),
         CASE(test_logs_of_the_leaders),
