@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-enum { RETRY_MS = 50 };
+enum { RETRY_MS = 50, HEARD_MS = 10 /* between the arrival of a heartbeat and its touch, at most */ };
 
 static struct stele_controller *control_of(const struct stele_active_nodes *nodes)
 {
@@ -490,9 +490,10 @@ static const struct stele_node_registration *watched(const struct stele_active_n
     return node == NULL || node->is_fenced ? NULL : node;
 }
 
-void stele_active_nodes_suspect(struct stele_active_nodes *nodes, int32_t node_id, int64_t node_epoch)
+void stele_active_nodes_suspect(struct stele_active_nodes *nodes, int32_t node_id, int64_t node_epoch, int64_t heard_ms)
 {
-    if (watched(nodes, node_id) == NULL)
+    const struct stele_registry *registry = &nodes->active->registry;
+    if (watched(nodes, node_id) == NULL || stele_registry_contact_ms(registry, node_id) - HEARD_MS > heard_ms)
         return;
     stele_registry_suspect(&nodes->active->registry, node_id, node_epoch, now_ms_of(nodes));
     arm(nodes);
@@ -502,7 +503,7 @@ static void suspect(struct stele_active_nodes *nodes, int32_t node_id)
 {
     const struct stele_node_registration *node = watched(nodes, node_id);
     if (node != NULL)
-        stele_active_nodes_suspect(nodes, node_id, node->node_epoch);
+        stele_active_nodes_suspect(nodes, node_id, node->node_epoch, INT64_MAX);
 }
 
 void stele_active_nodes_peer_changed(struct stele_active_nodes *nodes, struct stele_peer *peer, bool was_up)

@@ -70,8 +70,10 @@ void stele_active_nodes_look(struct stele_active_nodes *nodes);
 void stele_active_nodes_ask(struct stele_active_nodes *nodes, struct stele_node_ask *ask);
 /** At the end of the node: `done` is not called. */
 void stele_active_nodes_drop(struct stele_node_ask *ask);
-/** The connection by which that life of a node heartbeats closed: what is left of its session is short. */
-void stele_active_nodes_suspect(struct stele_active_nodes *nodes, int32_t node_id, int64_t node_epoch);
+/** A connection closed by which that life of a node heartbeat, the last time at `heard_ms`: what is left of its session
+ * is short, unless it was heard by another one since. */
+void stele_active_nodes_suspect(struct stele_active_nodes *nodes, int32_t node_id, int64_t node_epoch,
+                                int64_t heard_ms);
 /** The control connection of a peer was made, closed, or could not be made. */
 void stele_active_nodes_peer_changed(struct stele_active_nodes *nodes, struct stele_peer *peer, bool was_up);
 /** Something hints that the node is gone: looks whether it can be reached. */

@@ -29,7 +29,8 @@ static void life_closed(struct stele_task *task)
 {
     struct stele_session *session = STELE_CONTAINER_OF(task, struct stele_session, life_task);
     struct stele_shard *control = &session->shard->node->shards[STELE_SHARD_CONTROL];
-    stele_active_nodes_suspect(&control->node->control.active_nodes, session->life_node_id, session->life_node_epoch);
+    stele_active_nodes_suspect(&control->node->control.active_nodes, session->life_node_id, session->life_node_epoch,
+                               session->life_heard_ms);
     task->run = life_told;
     stele_shard_send(control, session->shard, task);
 }
@@ -115,6 +116,8 @@ static void arrived(struct stele_task *task)
 {
     struct node_call *asked = STELE_CONTAINER_OF(task, struct node_call, task);
     asked->ask.done = answered;
+    if (asked->ask.kind == STELE_ASK_HEARTBEAT)
+        asked->call->session->life_heard_ms = stele_env_mono_ms(asked->control->shard->env);
     stele_active_nodes_ask(&asked->control->active_nodes, &asked->ask);
 }
 

@@ -46,6 +46,7 @@ struct stele_session {
     /* The life of another node whose heartbeats come here (handle_nodes.c); STELE_NO_NODE: none do. */
     int32_t life_node_id;
     int64_t life_node_epoch;
+    int64_t life_heard_ms;       /* the control shard's: when the last one came */
     struct stele_task life_task; /* says that the connection is gone */
     bool is_life_told;           /* it is on its way, and holds a reference */
     struct stele_timer idle_timer, memory_timer;
