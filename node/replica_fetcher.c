@@ -258,28 +258,31 @@ static void add_line(struct stele_replica_fetcher *fetcher, struct stele_replica
     stele_fetcher_sent(&line->entry);
 }
 
-static void collect_forgotten(struct stele_replica_fetcher *fetcher, bool is_full)
+/* False without memory for all of them. */
+static bool collect_forgotten(struct stele_replica_fetcher *fetcher, bool is_full)
 {
-    for (;;) {
+    while (!stele_list_is_empty(&fetcher->session.forgotten)) {
         void *items = fetcher->forgotten;
         bool has_room = is_full || reserve(mem_of(fetcher), &items, fetcher->forgotten_count,
                                            &fetcher->forgotten_capacity, sizeof(*fetcher->forgotten));
         fetcher->forgotten = items;
-        struct stele_fetcher_entry *entry = has_room ? stele_fetcher_next_forgotten(&fetcher->session) : NULL;
-        if (entry == NULL)
-            return;
-        struct stele_replica_line *line = line_of(entry);
+        if (!has_room)
+            return false;
+        struct stele_replica_line *line = line_of(stele_fetcher_next_forgotten(&fetcher->session));
         if (!is_full)
             fetcher->forgotten[fetcher->forgotten_count++] =
                 (struct stele_forgotten_partition){.topic_id = line->key.topic_id, .partition = line->key.number};
         stele_mem_free(mem_of(fetcher), line);
     }
+    return true;
 }
 
-static void collect(struct stele_replica_fetcher *fetcher, bool is_full)
+/* False when the session is to begin anew: what is forgotten after it was asked for again would be gone from it. */
+static bool collect(struct stele_replica_fetcher *fetcher, bool is_full)
 {
     fetcher->line_count = fetcher->forgotten_count = 0;
-    collect_forgotten(fetcher, is_full);
+    if (!collect_forgotten(fetcher, is_full))
+        return false;
     for (;;) {
         void *items = fetcher->lines;
         bool has_room =
@@ -287,7 +290,7 @@ static void collect(struct stele_replica_fetcher *fetcher, bool is_full)
         fetcher->lines = items;
         struct stele_fetcher_entry *entry = has_room ? stele_fetcher_next_due(&fetcher->session) : NULL;
         if (entry == NULL)
-            return;
+            return true;
         add_line(fetcher, line_of(entry));
     }
 }
@@ -336,15 +339,15 @@ static bool ask(struct stele_replica_fetcher *fetcher)
     fetcher->last_number++;
     if (is_full)
         request->words = stele_fetcher_begin(session);
-    collect(fetcher, is_full);
-    if (!is_full && !waits && fetcher->line_count == 0 && fetcher->forgotten_count == 0)
+    bool is_collected = collect(fetcher, is_full);
+    if (is_collected && !is_full && !waits && fetcher->line_count == 0 && fetcher->forgotten_count == 0)
         return false;
     if (!is_full)
         request->words = stele_fetcher_begin(session);
     request->fetcher = fetcher;
     request->number = fetcher->last_number;
     request->line_count = fetcher->line_count;
-    enum stele_err err = call_leader(fetcher, request);
+    enum stele_err err = is_collected ? call_leader(fetcher, request) : STELE_NO_MEMORY;
     if (err != STELE_OK) {
         (void)stele_fetcher_answered(session, &request->words, err, 0);
         drop_unsent(fetcher);

@@ -270,6 +270,47 @@ static void test_rolling(void **state)
     end();
 }
 
+/* The array of those that the leader is to forget, when it is made. */
+enum { LEAST = 16 * sizeof(struct stele_forgotten_partition) };
+static int refusals;
+static struct stele_mem_source own_memory;
+
+static void *resize(void *ctx, void *ptr, size_t bytes)
+{
+    (void)ctx;
+    if (ptr != NULL || bytes <= LEAST || bytes > LEAST + 16)
+        return own_memory.resize(own_memory.ctx, ptr, bytes);
+    refusals++;
+    return NULL;
+}
+
+/* A follower whose leader was elected again leaves the leader's session and enters it anew. Out of memory it cannot say
+ * the one for a while: said later than the other it would take the partition out of the session for good. */
+static void test_forgets_before_it_asks(void **state)
+{
+    (void)state;
+    struct replica_node *node = &world.nodes[1];
+    begin(1, false);
+    lead_both(1);
+    replica_node_die(node, SIM_DEATH_KILL); /* so that it never had anything to forget */
+    replica_world_run(&world, 2 * SECOND_US);
+    replica_node_start(node);
+    own_memory = node->server.process.mem.source;
+    node->server.process.mem.source = (struct stele_mem_source){.resize = resize};
+    replica_world_until(&world, is_all_in_sync, "all in sync");
+    world.client.pause_us = 6 * SECOND_US;
+    replica_world_run(&world, SECOND_US);
+    for (int i = 0; i < REPLICA_PARTITIONS; i++)
+        replica_world_elect(&world, i, 1);
+    replica_world_run(&world, SECOND_US);
+    assert_true(refusals > 0);
+    node->server.process.mem.source = own_memory;
+    replica_world_run(&world, SECOND_US);
+    world.client.pause_us = 20000;
+    replica_world_run(&world, 10 * SECOND_US);
+    end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -280,6 +321,7 @@ int main(void)
         cmocka_unit_test(test_switched_on),
         cmocka_unit_test(test_durability),
         cmocka_unit_test(test_hints),
+        cmocka_unit_test(test_forgets_before_it_asks),
         cmocka_unit_test(test_rolling),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
