@@ -25,6 +25,7 @@ struct stele_conn {
     bool is_parked;
     struct stele_request parked;
     struct stele_fetch_partition parked_partitions[PEER_PARTITIONS];
+    char parked_rack[32];
     int64_t parked_until_ms;
 };
 
@@ -539,6 +540,8 @@ static void on_fetch(struct stele_conn *conn, const struct stele_request *reques
     memcpy(conn->parked_partitions, request->body.fetch.partitions,
            request->body.fetch.partition_count * sizeof(conn->parked_partitions[0]));
     conn->parked.body.fetch.partitions = conn->parked_partitions;
+    (void)snprintf(conn->parked_rack, sizeof(conn->parked_rack), "%s", request->body.fetch.rack);
+    conn->parked.body.fetch.rack = conn->parked_rack; /* the request is gone by then */
     conn->parked_until_ms = now_ms(peer) + request->body.fetch.max_wait_ms;
 }
 
