@@ -190,6 +190,21 @@ static int32_t answers_of(const struct elect *elect, const struct stele_asked_pa
     return count;
 }
 
+/* A replica that may lead has not said what it holds: it may be all there is of what was acknowledged. Who is gone is
+ * fenced before long, and is not waited for then. */
+static bool is_one_silent(const struct stele_asked_partition *partition, const struct stele_partition_view *view,
+                          const struct stele_log_answer *answers, int32_t count)
+{
+    for (int32_t i = 0; i < partition->nodes.count; i++) {
+        int32_t at = 0;
+        while (at < count && answers[at].node_id != partition->nodes.ids[i])
+            at++;
+        if (at == count && stele_partition_view_accepts(view, partition->nodes.ids[i]))
+            return true;
+    }
+    return false;
+}
+
 /* What the log of the one that was picked holds of the others'. Of an empty one nothing can be lost. */
 static void compare(struct stele_log_answer *answers, const struct stele_asked_log *const *logs, int32_t count,
                     int32_t leader_id)
@@ -236,6 +251,8 @@ static enum stele_err force(struct elect *elect, const struct target *target, co
     /* It had a leader then, or since: what they have now they have not said. */
     if (target->asked != NULL && target->asked_epoch == state->leader_epoch)
         count = answers_of(elect, target->asked, answers, logs);
+    if (count > 0 && is_one_silent(target->asked, view, answers, count))
+        return STELE_REQUEST_TIMED_OUT;
     enum stele_err err = stele_forced_pick(state, view, answers, count, &leader_id);
     if (err == STELE_OK)
         err = stele_partition_elect(state, STELE_ELECT_UNCLEAN, leader_id, view, out_outcome);
@@ -273,6 +290,8 @@ static const char *why(enum stele_err err)
         return "its first replica is not in sync, or not there";
     case STELE_ELIGIBLE_LEADERS_NOT_AVAILABLE:
         return "no replica that is there has said what it holds";
+    case STELE_REQUEST_TIMED_OUT:
+        return "a replica that is there has not said what it holds: try again";
     default:
         return stele_err_text(err);
     }

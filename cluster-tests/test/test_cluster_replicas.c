@@ -387,6 +387,49 @@ static void test_forced_by_old_answers(void **state)
     end();
 }
 
+static bool is_unfenced(struct cluster_nodes *nodes)
+{
+    const struct stele_image *image = &cluster_nodes_control(nodes, controller)->mlog.image;
+    const struct stele_image_member *member = stele_image_member_of(image, others[0]);
+    return member != NULL && !member->is_fenced;
+}
+
+/* A replica that is there and has not said what it holds may be all that is left of what was acknowledged: nobody is
+ * forced to lead past it. */
+static void test_forced_past_a_silent_one(void **state)
+{
+    (void)state;
+    const int replicas[] = {1, 2};
+    const struct stele_partition_name name = {"t", 0};
+    const struct stele_request request = {
+        .header.api = STELE_API_ELECT_LEADERS,
+        .body.elect_leaders = {.mode = STELE_ELECTION_UNCLEAN, .partitions = &name, .partition_count = 1}};
+    char hosts[2][8];
+    begin(1, replicas, 2, "1");
+    assert_ok(put(-1, 10));
+    kill_node(others[1], SIM_DEATH_KILL);
+    cluster_nodes_until(&cluster, lacks_second_other, "the follower is out");
+    kill_node(others[0], SIM_DEATH_POWER_ORDERED);
+    sim_server_start(&cluster.nodes[others[1] - 1]);
+    cluster_nodes_until(&cluster, is_leaderless, "nobody leads");
+    sim_server_start(&cluster.nodes[others[0] - 1]);
+    cluster_nodes_until(&cluster, is_unfenced, "it is back");
+    cluster_nodes_run(&cluster, SECOND_US);
+    (void)snprintf(hosts[0], sizeof(hosts[0]), "n%d", (int)controller);
+    (void)snprintf(hosts[1], sizeof(hosts[1]), "n%d", (int)others[0]);
+    int from = sim_net_host(&cluster.world, hosts[0]), to = sim_net_host(&cluster.world, hosts[1]);
+    sim_net_delay(&cluster.world, from, to, 4 * SECOND_US);
+    struct cluster_ask *ask = cluster_nodes_send(&cluster, controller, &request);
+    for (int i = 0; i < 100000 && !ask->is_done; i++)
+        cluster_nodes_run(&cluster, 100);
+    assert_true(ask->is_done);
+    assert_ok(ask->err);
+    assert_int_equal(ask->response.body.elect_leaders.results[0].err, STELE_REQUEST_TIMED_OUT);
+    assert_true(is_leaderless(&cluster));
+    cluster_ask_end(ask);
+    end();
+}
+
 /* A leader that lost its power and is back before anybody noticed leads nothing by what it was in its life before:
  * followers would cut their logs to what it still has (KIP-903). */
 static void test_former_life(void **state)
@@ -527,6 +570,7 @@ int main(void)
         cmocka_unit_test(test_preferred),
         cmocka_unit_test(test_forced),
         cmocka_unit_test(test_forced_by_old_answers),
+        cmocka_unit_test(test_forced_past_a_silent_one),
         cmocka_unit_test(test_former_life),
         cmocka_unit_test(test_lower_min_insync),
         cmocka_unit_test(test_min_insync_of_a_node),
