@@ -52,15 +52,17 @@ static void verify(struct look *look, int64_t to, const char *rule)
     }
 }
 
-/* Who is not there cannot say what it has. */
+/* Who is not there, or is fenced, cannot say what it has: the controller does not ask it. */
 static bool are_all_there(const struct look *look)
 {
     const struct stele_node_set *replicas = &look->partition->state.replicas;
+    const struct stele_image *image = &look->node->server.node->control.mlog.image;
     for (int32_t i = 0; i < replicas->count; i++) {
         struct cluster_node *node = &look->run->nodes[replicas->ids[i] - 1];
         const struct cluster_replica *replica = replica_of(node, look->topic, look->of->key.number);
+        const struct stele_image_member *member = stele_image_member_of(image, replicas->ids[i]);
         if (!cluster_node_lives(node) || replica->of == NULL || replica->of->state != STELE_PARTITION_OPEN ||
-            node->is_wiped)
+            node->is_wiped || member == NULL || member->is_fenced)
             return false;
     }
     return true;
