@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Kafka and Stele on this machine in one run: clusters of three nodes each, one after the other, three replicas, min.insync.replicas=2,
-# acks=all, each with its own client, in turns; beside them bare loops that move the same bytes. Prints a table of medians; docs/bench.md says
-# what a row means. Takes about half an hour.
+# acks=all, each with its own client, in turns; beside them bare loops that move the same bytes. Prints a table of medians; the
+# comments below say what a row means.
 #
 #   vs-kafka-three.sh [--rounds N] [--mb N] [--seconds N] [--kills N] [--dir DIR] [--only kafka|stele]
 #

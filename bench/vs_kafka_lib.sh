@@ -37,7 +37,7 @@ stop_stele() {
 clean_up() {
     stop_stele
     "$kafka" stop || true
-    [ -z "${KEEP:-}" ] && rm -rf "$work"
+    rm -rf "$work"
 }
 trap clean_up EXIT
 trap 'exit 130' INT

@@ -5,30 +5,9 @@
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 bin=${1:-$root/build/bin}
-stele=$bin/stele
-command -v python3 >/dev/null || { echo "needs python3"; exit 77; }
-work=$(mktemp -d)
-nodes=(0 0 0 0) outs=()
-trap 'for node in "${nodes[@]}"; do [ "$node" = 0 ] || kill -KILL "$node" 2>/dev/null || true; done; rm -rf "$work"' EXIT
-die() { echo "test_admin: $*"; tail -n 15 "$work"/log* 2>/dev/null || true; exit 1; }
-
-ports=($(python3 -c 'import socket
-held = [socket.socket() for _ in range(3)]
-for one in held: one.bind(("127.0.0.1", 0))
-print(*[one.getsockname()[1] for one in held])'))
-peers=127.0.0.1:${ports[0]},127.0.0.1:${ports[1]},127.0.0.1:${ports[2]}
+name=test_admin
+. "$root/cluster-tests/process/cluster_lib.sh"
 export STELE_BOOTSTRAP=$peers
-
-begin() { # K
-    local fd
-    rm -f "$work/out$1"; mkfifo "$work/out$1"
-    exec {fd}<>"$work/out$1" # a node does not wait for its reader
-    outs[$1]=$fd
-    "$bin/steled" --data "$work/data$1" --listen "127.0.0.1:${ports[$(($1 - 1))]}" --peers "$peers" --node "$1" --set "broker.rack=r$1" >"$work/out$1" 2>>"$work/log$1" &
-    nodes[$1]=$!
-}
-ready() { read -r -t 60 word address <&"${outs[$1]}" && [ "$word" = ready ] || die "node $1 is not ready"; }
-end() { kill "-$2" "${nodes[$1]}"; wait "${nodes[$1]}" 2>/dev/null || true; nodes[$1]=0; }
 # gives CODE TEXT COMMAND...: that exit code, and the text on standard error ("" for none)
 gives() {
     local code=$1 text=$2 status=0

@@ -5,30 +5,13 @@
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 bin=${1:-$root/build/bin}
-command -v python3 >/dev/null || { echo "needs python3"; exit 77; }
-work=$(mktemp -d)
-nodes=(0 0 0 0) outs=()
-trap 'for node in "${nodes[@]}"; do [ "$node" = 0 ] || kill -KILL "$node" 2>/dev/null || true; done; rm -rf "$work"' EXIT
-die() { echo "test_cluster: $*"; tail -n 15 "$work"/log* 2>/dev/null || true; exit 1; }
-
-ports=($(python3 -c 'import socket
-held = [socket.socket() for _ in range(3)]
-for one in held: one.bind(("127.0.0.1", 0))
-print(*[one.getsockname()[1] for one in held])'))
-peers=127.0.0.1:${ports[0]},127.0.0.1:${ports[1]},127.0.0.1:${ports[2]}
+name=test_cluster
+. "$root/cluster-tests/process/cluster_lib.sh"
 
 # The second one finds its place by itself: several entries are addresses of this machine, one of them has the port that it serves.
 begin() { # K
-    local fd place=(--node "$1")
-    [ "$1" != 2 ] || place=()
-    rm -f "$work/out$1"; mkfifo "$work/out$1"
-    exec {fd}<>"$work/out$1" # a node does not wait for its reader
-    outs[$1]=$fd
-    "$bin/steled" --data "$work/data$1" --listen "127.0.0.1:${ports[$(($1 - 1))]}" --peers "$peers" "${place[@]}" >"$work/out$1" 2>>"$work/log$1" &
-    nodes[$1]=$!
+    if [ "$1" = 2 ]; then begin_with 2; else begin_with "$1" --node "$1"; fi
 }
-ready() { read -r -t 60 word address <&"${outs[$1]}" && [ "$word" = ready ] || die "node $1 is not ready"; }
-end() { kill "-$2" "${nodes[$1]}"; wait "${nodes[$1]}" 2>/dev/null || true; nodes[$1]=0; }
 on() { local k=$1; shift; STELE_BOOTSTRAP=127.0.0.1:${ports[$((k - 1))]} "$bin/stele" "$@"; }
 
 # The one that the logs name last leads, unless it has just changed.

@@ -6,30 +6,9 @@
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 bin=${1:-$root/build/bin}
-stele=$bin/stele
-command -v python3 >/dev/null || { echo "needs python3"; exit 77; }
-work=$(mktemp -d)
-nodes=(0 0 0 0) outs=() others=()
-trap 'for one in "${nodes[@]}" "${others[@]}"; do [ "$one" = 0 ] || kill -KILL "$one" 2>/dev/null || true; done; rm -rf "$work"' EXIT
-die() { echo "test_failover: $*"; tail -n 15 "$work"/log* "$work/produce.errors" "$work"/consume*.errors 2>/dev/null || true; exit 1; }
-
-ports=($(python3 -c 'import socket
-held = [socket.socket() for _ in range(3)]
-for one in held: one.bind(("127.0.0.1", 0))
-print(*[one.getsockname()[1] for one in held])'))
-peers=127.0.0.1:${ports[0]},127.0.0.1:${ports[1]},127.0.0.1:${ports[2]}
+name=test_failover
+. "$root/cluster-tests/process/cluster_lib.sh"
 export STELE_BOOTSTRAP=$peers
-
-begin() { # K
-    local fd
-    rm -f "$work/out$1"; mkfifo "$work/out$1"
-    exec {fd}<>"$work/out$1" # a node does not wait for its reader
-    outs[$1]=$fd
-    "$bin/steled" --data "$work/data$1" --listen "127.0.0.1:${ports[$(($1 - 1))]}" --peers "$peers" --node "$1" --set "broker.rack=r$1" >"$work/out$1" 2>>"$work/log$1" &
-    nodes[$1]=$!
-}
-ready() { read -r -t 60 word address <&"${outs[$1]}" && [ "$word" = ready ] || die "node $1 is not ready"; }
-end() { kill "-$2" "${nodes[$1]}"; wait "${nodes[$1]}" 2>/dev/null || true; nodes[$1]=0; }
 of() { python3 -c 'import json, sys; d = json.load(open(sys.argv[1])); print(eval(sys.argv[2]))' "$work/json" "$1"; } # of the last JSON
 # holds EXPRESSION COMMAND...: before long the command is done, and the Python expression holds over its JSON `d`
 holds() {
@@ -44,7 +23,7 @@ whole='all(sorted(p["isr"]) == [1, 2, 3] and p["leader"] for p in d["topics"][0]
 goes_on() { # LINES, WHEN
     local wanted=$(($(wc -l <"$work/report") + $1)) deadline=$((SECONDS + 60))
     until [ "$(wc -l <"$work/report")" -ge $wanted ]; do
-        kill -0 "${others[0]}" 2>/dev/null || die "the producer ended: $2"
+        kill -0 "${started[0]}" 2>/dev/null || die "the producer ended: $2"
         [ $SECONDS -lt $deadline ] || die "nothing is acknowledged: $2"
     done
 }
@@ -63,11 +42,11 @@ while not os.path.exists(sys.argv[1]):
     count += 100
     time.sleep(0.02) # a steady stream: a fast one would be at its end too soon' "$work/stop" |
     "$stele" produce t --report "$work/report" -o json >"$work/produced" 2>"$work/produce.errors" &
-others+=($!)
+started+=($!)
 "$stele" consume t -f '%p %o %s\n' >"$work/read" 2>"$work/consume.errors" &
-others+=($!)
+started+=($!)
 "$stele" consume t --rack r2 -f '%p %o %s\n' >"$work/read.rack" 2>"$work/consume.rack.errors" & # at node 2, while it is in sync
-others+=($!)
+started+=($!)
 goes_on 1000 "before anything was killed"
 
 for partition in 0 1 2; do
@@ -92,8 +71,8 @@ for k in 1 2 3; do ready $k; done
 goes_on 1000 "after all were killed"
 
 touch "$work/stop"
-wait "${others[0]}" || die "the producer gave $?"
-others[0]=0
+wait "${started[0]}" || die "the producer gave $?"
+started[0]=0
 cp "$work/produced" "$work/json"
 [ "$(of 'd["sent"] > 5000 and d["sent"] == d["acknowledged"] and d["failed"] == 0')" = True ] || { cat "$work/produced"; die "not all were acknowledged"; }
 holds "$whole"' and all(p["lag"] == [0, 0, 0] and p["high_watermark"] == p["log_end_offset"] for p in d["topics"][0]["partitions"])' "$stele" topic describe t
@@ -102,8 +81,8 @@ deadline=$((SECONDS + 60))
 for one in 1 2; do
     read=$work/read; [ $one = 1 ] || read=$work/read.rack
     until [ "$(wc -l <"$read")" -ge "$total" ]; do [ $SECONDS -lt $deadline ] || die "reader $one has $(wc -l <"$read") of $total"; done
-    kill "${others[one]}"; wait "${others[one]}" 2>/dev/null || true
-    others[one]=0
+    kill "${started[one]}"; wait "${started[one]}" 2>/dev/null || true
+    started[one]=0
 done
 [ ! -s "$work/consume.errors" ] && [ ! -s "$work/consume.rack.errors" ] || die "a reader was sent back"
 "$stele" consume t --to end -f '%p %o %s\n' >"$work/there" || die "reading all gave $?"
