@@ -35,7 +35,8 @@ struct consume {
     struct stele_client *client;
     struct stele_consumer *consumer;
     int32_t partitions;
-    int64_t *ends; /* -1: not read, or read to its end */
+    int64_t *starts; /* -1: not read */
+    int64_t *ends;   /* -1: not read, or read to its end */
     int32_t open_count;
 
     struct stele_progress progress; /* when the records go elsewhere than the terminal */
@@ -313,8 +314,8 @@ static struct stele_result check_from(struct consume *consume, int32_t partition
     return result;
 }
 
-/* Every partition with its first and last offset; those with nothing to read are left out. */
-static struct stele_result assign_all(struct consume *consume)
+/* The first and last offset of every partition; those with nothing to read are left out. */
+static struct stele_result find_all(struct consume *consume)
 {
     struct stele_result result = {.code = 0};
     for (int32_t p = 0; p < consume->partitions && result.code == 0; p++) {
@@ -329,9 +330,20 @@ static struct stele_result assign_all(struct consume *consume)
             result = resolve(consume, p, &consume->to, &to);
         if (result.code != 0 || (consume->to.is_there && from >= to))
             continue;
-        result = stele_consumer_assign(consume->consumer, p, from);
+        consume->starts[p] = from;
         consume->ends[p] = to;
         consume->open_count++;
+    }
+    return result;
+}
+
+/* All at once, after all were found: a fetch that was sent for some of them would wait for records of these alone. */
+static struct stele_result assign_all(struct consume *consume)
+{
+    struct stele_result result = find_all(consume);
+    for (int32_t p = 0; p < consume->partitions && result.code == 0; p++) {
+        if (consume->starts[p] >= 0)
+            result = stele_consumer_assign(consume->consumer, p, consume->starts[p]);
     }
     return result;
 }
@@ -411,12 +423,13 @@ static struct stele_result open_all(struct consume *consume)
                        consume->topic, consume->partitions - 1, (long long)consume->partition);
         return result;
     }
+    consume->starts = malloc((size_t)consume->partitions * sizeof(*consume->starts));
     consume->ends = malloc((size_t)consume->partitions * sizeof(*consume->ends));
     consume->out = malloc(OUT_BYTES);
-    if (consume->ends == NULL || consume->out == NULL)
+    if (consume->starts == NULL || consume->ends == NULL || consume->out == NULL)
         return (struct stele_result){.code = 1002, .text = "out of memory"};
     for (int32_t p = 0; p < consume->partitions; p++)
-        consume->ends[p] = -1;
+        consume->starts[p] = consume->ends[p] = -1;
     return assign_all(consume);
 }
 
@@ -457,6 +470,7 @@ static int run(const struct stele_cli *cli, void *line)
     consume->topic = consume->words.items[0];
     int status = parse_format(consume) ? print_records(consume) : STELE_CLI_USAGE;
     free(consume->literals);
+    free(consume->starts);
     free(consume->ends);
     free(consume->out);
     return status;
