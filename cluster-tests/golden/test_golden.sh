@@ -4,31 +4,32 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 bin=$root/build/bin
 work=$(mktemp -d)
-node=
-stop() { if [ -n "$node" ]; then kill "$1" "$node" 2>/dev/null || true; wait "$node" 2>/dev/null && status=0 || status=$?; node=; fi; }
+. "$root/cluster-tests/golden/golden_lib.sh"
 trap 'stop -KILL; rm -rf "$work"' EXIT
 die() { echo "test_golden: $*"; tail -n 20 "$work/steled.log" 2>/dev/null || true; exit 1; }
+verify() { # STATE DIRECTORY WHEN
+    local disk disks=("$2")
+    case $1 in cluster-*) disks=("$2"/[123]);; esac
+    for disk in "${disks[@]}"; do "$bin/stele" dump --verify "$disk" >"$work/said" || { cat "$work/said"; die "$1 of $2: verify $3"; }; done
+}
 count=0
 for golden in "$root"/cluster-tests/golden/v*.tar.zst; do
     version=$(basename "$golden" .tar.zst)
     mkdir "$work/$version"
     tar -C "$work/$version" --zstd -xf "$golden"
-    for state in clean crashed; do
-        "$bin/stele" dump --verify "$work/$version/$state" >"$work/said" || { cat "$work/said"; die "$version/$state: verify"; }
-        rm -f "$work/out"; mkfifo "$work/out"
-        "$bin/steled" --data "$work/$version/$state" --listen 127.0.0.1:0 >"$work/out" 2>>"$work/steled.log" &
-        node=$!
-        read -r word STELE_BOOTSTRAP <"$work/out" || die "$version/$state: no ready line"
-        export STELE_BOOTSTRAP
-        "$bin/stele" topic list -o json | python3 -c 'import json, sys; [print(t["name"]) for t in json.load(sys.stdin)["topics"]]' | sort | cmp - "$work/$version/expected/$state/topics" || die "$version/$state: topics"
-        while read -r topic; do
-            "$bin/stele" consume "$topic" --from beginning --to end -f '%p %o %T %k %S %s %h\n' | sort -n -k1,1 -k2,2 |
-                cmp - "$work/$version/expected/$state/$topic" || die "$version/$state: $topic"
-        done <"$work/$version/expected/$state/topics"
+    for expected in "$work/$version"/expected/*; do
+        state=$(basename "$expected") data=$work/$version/$(basename "$expected")
+        verify "$state" "$data" before
+        case $state in
+        cluster-*) start_three "$data" ;;
+        *) start "$data" ;;
+        esac || die "$version/$state: no ready line"
+        topics | cmp - "$expected/topics" || die "$version/$state: topics"
+        while read -r topic; do records "$topic" | cmp - "$expected/$topic" || die "$version/$state: $topic"; done <"$expected/topics"
         echo more | "$bin/stele" produce many || die "$version/$state: produce"
         stop -TERM
-        [ "$status" = 0 ] || die "$version/$state: stop gave $status"
-        "$bin/stele" dump --verify "$work/$version/$state" >"$work/said" || { cat "$work/said"; die "$version/$state: verify after"; }
+        [ "$failed" = 0 ] || die "$version/$state: $failed nodes failed as they stopped"
+        verify "$state" "$data" after
         count=$((count + 1))
     done
 done
