@@ -1,6 +1,7 @@
 #include "node/active.h"
 
 #include "base/check.h"
+#include "node/active_partitions.h"
 #include "node/controller.h"
 #include "node/node_struct.h"
 #include "replication/guard.h"
@@ -158,6 +159,7 @@ void stele_active_take(struct stele_active *active, struct stele_active_turn *tu
 {
     STELE_ASSERT(turn->active == NULL);
     turn->active = active;
+    turn->elections = turn->unclean_elections = 0;
     stele_list_init(&turn->change.link);
     stele_arena_init(&turn->arena, active->control->shard->env->mem, STELE_MEM_METADATA, ARENA_BYTES_MAX);
     stele_list_push(&active->turns, &turn->link);
@@ -174,6 +176,11 @@ static void nothing_written(struct stele_task *task)
 static void written(struct stele_metadata_change *change, enum stele_err err)
 {
     struct stele_active_turn *turn = STELE_CONTAINER_OF(change, struct stele_active_turn, change);
+    struct stele_metrics *metrics = turn->active->control->shard->env->metrics;
+    if (err == STELE_OK) {
+        STELE_METRIC_ADD(metrics, elections, turn->elections);
+        STELE_METRIC_ADD(metrics, elections_unclean, turn->unclean_elections);
+    }
     stele_active_look(turn->active); /* the registry has it before anybody is told */
     tell(turn, err);
 }
@@ -292,6 +299,17 @@ enum stele_err stele_active_add(struct stele_active_turn *turn, const struct ste
     return STELE_OK;
 }
 
+static void count_election(struct stele_active_turn *turn, const struct stele_uuid *topic_id, int32_t number,
+                           const struct stele_partition_state *state)
+{
+    const struct stele_image_topic *topic = stele_image_topic_of(&log_of(turn->active)->image, topic_id);
+    const struct stele_image_partition *known = stele_image_partition_of(topic, number);
+    if (known == NULL || state->leader_id == STELE_NO_NODE || state->leader_id == known->state.leader_id)
+        return;
+    turn->elections++;
+    turn->unclean_elections += state->is_recovering && !known->state.is_recovering;
+}
+
 enum stele_err stele_active_add_partition(struct stele_active_turn *turn, const struct stele_uuid *topic_id,
                                           int32_t number, const struct stele_partition_state *state)
 {
@@ -299,6 +317,7 @@ enum stele_err stele_active_add_partition(struct stele_active_turn *turn, const 
     if (copy == NULL)
         return STELE_NO_MEMORY;
     *copy = *state;
+    count_election(turn, topic_id, number, state);
     return stele_active_add(turn, &(struct stele_metadata_record){
                                       .kind = STELE_METADATA_PARTITION,
                                       .u.partition = {.topic_id = *topic_id,

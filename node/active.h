@@ -34,6 +34,7 @@ struct stele_active_turn {
     struct stele_arena arena; /* lives until `done` has returned; its owner may use it too */
     struct stele_metadata_record *records;
     int count, capacity;
+    int elections, unclean_elections; /* in them */
     struct stele_metadata_change change;
     struct stele_task task;
 };

@@ -110,6 +110,7 @@ static void answer(struct stele_replica_fetch *fetch)
             (struct stele_piece){.file = &hold->send, .pos = hold->slice.pos, .bytes = hold->slice.bytes};
         call->piece_bytes += hold->slice.bytes;
     }
+    STELE_METRIC_ADD(call->shard->env->metrics, replication_sent, call->piece_bytes);
     call->response.body.fetch.results = fetch->out;
     call->response.body.fetch.result_count = fetch->result_count;
     finish(fetch, STELE_OK, NULL);

@@ -272,6 +272,17 @@ static bool state_from(struct stele_partition_state *state, const struct stele_m
            set_from(&state->offline, record->u.partition.offline, record->u.partition.offline_count);
 }
 
+static void count(struct stele_image *image, const struct stele_image_partition *partition, int64_t sign)
+{
+    const struct stele_partition_state *state = &partition->state;
+    if (!partition->is_known)
+        return;
+    image->tally.known += sign;
+    image->tally.leaderless += state->leader_id == STELE_NO_NODE ? sign : 0;
+    image->tally.reassigning += state->adding.count + state->removing.count > 0 ? sign : 0;
+    image->tally.imbalanced += state->replicas.count > 0 && state->leader_id != state->replicas.ids[0] ? sign : 0;
+}
+
 static enum stele_err apply_partition(struct stele_image *image, const struct stele_metadata_record *record)
 {
     struct stele_image_topic *topic = stele_image_topic_of(image, &record->u.partition.topic_id);
@@ -282,8 +293,10 @@ static enum stele_err apply_partition(struct stele_image *image, const struct st
     enum stele_err err = reserve_partition(image, topic, number);
     if (err != STELE_OK)
         return err;
+    count(image, &topic->partitions[number], -1);
     topic->partitions[number].is_known = true;
     topic->partitions[number].state = state;
+    count(image, &topic->partitions[number], 1);
     stele_image_touch(image, topic, number);
     return STELE_OK;
 }
@@ -317,6 +330,8 @@ static enum stele_err apply_removed(struct stele_image *image, const struct stel
     stele_list_push(&image->removed, &removed->link);
     if (topic != NULL) {
         removed->partition_count = topic->partition_count;
+        for (int32_t i = 0; i < topic->partition_count; i++)
+            count(image, &topic->partitions[i], -1);
         if (!image->is_new)
             stele_list_push(&image->gone, &removed->gone);
         tables_remove(image, topic);

@@ -102,6 +102,11 @@ struct stele_image_lost {
 
 enum { STELE_IMAGE_LOST_MAX = 1000 };
 
+/** Partitions, kept as their records come. */
+struct stele_image_tally {
+    int64_t known, leaderless, reassigning, imbalanced;
+};
+
 /* So many changes of the past are kept. */
 enum { STELE_IMAGE_PAST_MAX = 1000 };
 
@@ -126,6 +131,7 @@ struct stele_image {
     size_t voter_count;
     struct stele_image_lost *lost; /* oldest first */
     size_t lost_count;
+    struct stele_image_tally tally;
 
     /* What was not looked at. */
     bool is_new; /* nothing was: the lists are not kept */

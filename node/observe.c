@@ -225,6 +225,7 @@ static void take_partition(struct stele_observation *observation, const struct s
     views->partitions_opening += partition->state == STELE_PARTITION_OPENING;
     views->produce_waiters += list_length(&partition->acks);
     views->fetch_waiters += list_length(&partition->reads);
+    stele_observe__replica(observation, partition);
     if (partition->dir < observation->directory_count)
         observation->directories[partition->dir].partitions++;
     if (topic != NULL)
@@ -323,8 +324,7 @@ static void take_control(struct stele_observation *observation, struct stele_sha
     views->shards = node->shard_count - STELE_SHARD_DATA;
     views->memory = node->mem->total_bytes;
     views->memory_limit = node->mem->limit_bytes;
-    if (views->is_serving != 0)
-        views->topics = stele_image_topic_count(&node->control.mlog.image);
+    stele_observe__cluster(observation, &node->control);
     take_host(observation, node);
     take_directories(observation, node);
 }

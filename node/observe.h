@@ -24,6 +24,15 @@ struct stele_directory_view {
     int64_t reserve_bytes, partitions;
 };
 
+enum { STELE_PEER_VIEWS_MAX = 64 };
+
+/* Of another node; -1: not known, and then not shown. */
+struct stele_peer_view {
+    int32_t node_id;
+    char name[12];
+    int64_t fetcher_lag, fetcher_partitions, quorum_lag;
+};
+
 struct stele_topic_view {
     UT_hash_handle hh;
     int64_t partitions, bytes, segments, offsets;
@@ -45,6 +54,8 @@ struct stele_observation {
     struct stele_metrics metrics; /* of all shards */
     struct stele_directory_view *directories;
     int directory_count;
+    struct stele_peer_view peers[STELE_PEER_VIEWS_MAX];
+    int peer_count;
     struct stele_topic_view *topics; /* a table by name */
     struct stele_slow_entry *slow;   /* of all shards, the slowest first */
     int slow_count;
@@ -82,6 +93,13 @@ STELE_MUST_CHECK enum stele_err stele_metrics_text(const struct stele_observatio
 /** A request was understood; it is answered. On its shard. */
 void stele_observe_request(struct stele_server_call *call);
 void stele_observe_answer(struct stele_server_call *call);
+
+/* Between the files of observing. */
+
+/** Of a partition as a replica; on its shard. */
+void stele_observe__replica(struct stele_observation *observation, const struct stele_partition *partition);
+/** Of the cluster and the metadata quorum; on the control shard. */
+void stele_observe__cluster(struct stele_observation *observation, const struct stele_controller *control);
 
 /** At the end of the node: observations that the host asked for and that never came home. */
 void stele_node_asks_free(struct stele_node *node);

@@ -177,6 +177,7 @@ static enum stele_err append(struct stele_partition *partition, uint8_t *bytes, 
         size_t taken = bytes_of_batches(bytes + at, appended.batches);
         at += taken;
         stele_log_dirs_take(dirs, partition->dir, (int64_t)taken);
+        STELE_METRIC_ADD(partition->shard->env->metrics, replication_received, taken);
         stele_replica__appended(partition, (int64_t)taken);
         if (appended.wants_flush)
             stele_partition__flush(partition);
@@ -261,6 +262,10 @@ void stele_replica__answered(struct stele_partition *partition, const struct ste
     size_t bytes = 0;
     if (replica->role != STELE_REPLICA_FOLLOWER || replica->cut != STELE_CUT_NONE)
         return;
+    if (answer->answer.err == STELE_OK)
+        replica->leader_end_offset = answer->answer.log_end_offset;
+    else
+        STELE_METRIC_ADD(partition->shard->env->metrics, replica_fetch_errors, 1);
     event.own_end = stele_replica__epoch_end(partition, answer->answer.diverging.epoch);
     event.records = stele_fetched_records_begin(ticket);
     if (answer->answer.err == STELE_OK && ticket->generation == replica->follower.generation &&
@@ -304,8 +309,10 @@ void stele_replica__follow(struct stele_partition *partition, const struct stele
     tell_damage(partition);
     step(partition, &event, &update);
     bool is_newer = partition->replica.follower.leader_epoch != epoch;
-    if (is_newer)
+    if (is_newer) {
         stele_replica_fetcher_leave(partition);
+        partition->replica.leader_end_offset = -1;
+    }
     if (carry_out(partition, &update) && is_newer)
         ask(partition, update.deadline_ms);
 }

@@ -110,13 +110,29 @@ static void carry_out(struct stele_partition *partition, const struct stele_lead
         stele_replica_watchers_raise(partition);
 }
 
+/* Of changes that are committed, whatever told of it first: the answer to the wish or the metadata. */
+static void count_isr(struct stele_partition *partition, const struct stele_leader_event *event, int32_t before)
+{
+    struct stele_metrics *metrics = partition->shard->env->metrics;
+    int32_t now = partition->replica.leader.isr.count;
+    if (now < before)
+        STELE_METRIC_ADD(metrics, isr_shrinks, 1);
+    else if (now > before)
+        STELE_METRIC_ADD(metrics, isr_expands, 1);
+    if (event->kind == STELE_LEADER_ISR_ANSWER && event->isr_answer.err != STELE_OK)
+        STELE_METRIC_ADD(metrics, isr_failures, 1);
+}
+
 static void lead_step(struct stele_partition *partition, struct stele_leader_event *event,
                       struct stele_leader_update *out_update)
 {
     struct stele_replica *replica = &partition->replica;
+    int32_t epoch = replica->leader.is_leading ? replica->leader.leader_epoch : -1, isr = replica->leader.isr.count;
     event->now_ms = stele_env_mono_ms(partition->shard->env);
     event->log = stele_replica__view(partition);
     stele_leader_step(&replica->leader, event, out_update);
+    if (replica->leader.is_leading && replica->leader.leader_epoch == epoch)
+        count_isr(partition, event, isr);
     enum stele_err err =
         out_update->has_isr_change ? stele_isr_wish_send(partition, &out_update->isr_change) : STELE_OK;
     carry_out(partition, out_update);
@@ -274,6 +290,7 @@ void stele_replica__init(struct stele_partition *partition, const struct stele_p
     replica->leader_id = STELE_NO_NODE;
     replica->leader_epoch = replica->partition_epoch = -1;
     replica->replica_count = first->replicas.count;
+    replica->leader_end_offset = -1;
     replica->told_recovery_point = partition->open.recovery_point;
     replica->told_log_start = partition->open.log_start_offset;
     replica->told_high_watermark = partition->open.high_watermark;

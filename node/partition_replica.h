@@ -51,6 +51,7 @@ struct stele_replica {
     struct stele_replica_line *line; /* NULL: fetches from nobody */
     struct stele_timer fetch_timer;  /* a delayed fetch */
     int64_t read_ms;                 /* when a consumer last read from here */
+    int64_t leader_end_offset;       /* as the leader last said it; -1: it said nothing yet */
 
     /* a cut that waits */
     enum stele_replica_cut cut;

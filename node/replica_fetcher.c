@@ -209,6 +209,8 @@ static void request_done(struct stele_call *call, enum stele_err err, const stru
     if (is_good && !take_answer(fetcher, request, answer)) {
         (void)stele_fetcher_answered(&fetcher->session, &request->words, STELE_UNKNOWN_SERVER_ERROR, 0);
     }
+    if (fetcher->session.is_broken && err != STELE_CANCELLED)
+        STELE_METRIC_ADD(fetcher->shard->env->metrics, replica_fetches_failed, 1);
     if (fetcher->session.is_broken && !was_broken) {
         drop_unsent(fetcher);
         lose(fetcher);
@@ -356,6 +358,7 @@ static bool ask(struct stele_replica_fetcher *fetcher)
     }
     request->is_under_way = true;
     fetcher->under_way++;
+    STELE_METRIC_ADD(fetcher->shard->env->metrics, replica_fetches, 1);
     return true;
 }
 
@@ -510,6 +513,11 @@ void stele_replica_fetcher_leave(struct stele_partition *partition)
         kick(fetcher); /* the server is to forget it */
     else
         stele_mem_free(partition->shard->env->mem, line);
+}
+
+int32_t stele_replica_fetcher_leader(const struct stele_partition *partition)
+{
+    return partition->replica.line != NULL ? fetcher_of(partition->replica.line)->node_id : STELE_NO_NODE;
 }
 
 void stele_replica_fetcher_touch(struct stele_partition *partition)

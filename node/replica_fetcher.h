@@ -32,6 +32,8 @@ void stele_replica_fetchers_free(struct stele_shard *shard);
 bool stele_replica_fetcher_join(struct stele_partition *partition, int32_t leader_id);
 /** Of one that is in none it is fine. */
 void stele_replica_fetcher_leave(struct stele_partition *partition);
+/** The node that it fetches from; NO_NODE: from none. */
+int32_t stele_replica_fetcher_leader(const struct stele_partition *partition);
 /** Its question is due. */
 void stele_replica_fetcher_touch(struct stele_partition *partition);
 

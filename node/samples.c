@@ -74,7 +74,7 @@ static void put_histogram(struct walk *walk, enum stele_metric_scale scale,
 
 /* Views. */
 
-enum source { FROM_VERSION, FROM_MEMORY, FROM_TOPICS, FROM_DIRECTORIES };
+enum source { FROM_VERSION, FROM_MEMORY, FROM_TOPICS, FROM_DIRECTORIES, FROM_PEERS };
 
 /* What has a label comes from a list, in which it is one member. */
 struct labelled {
@@ -84,10 +84,14 @@ struct labelled {
 };
 
 #define TOPIC(member) FROM_TOPICS, offsetof(struct stele_topic_view, member)
+#define PEER(member) FROM_PEERS, offsetof(struct stele_peer_view, member)
 #define DIRECTORY(member) FROM_DIRECTORIES, offsetof(struct stele_directory_view, member)
 static const struct labelled all_labelled[] = {
     {"stele_build_info", FROM_VERSION, 0},
     {"stele_memory_tag_bytes", FROM_MEMORY, 0},
+    {"stele_replica_fetcher_lag_offsets", PEER(fetcher_lag)},
+    {"stele_replica_fetcher_partitions", PEER(fetcher_partitions)},
+    {"stele_quorum_replica_lag_offsets", PEER(quorum_lag)},
     {"stele_topic_partitions", TOPIC(partitions)},
     {"stele_topic_bytes", TOPIC(bytes)},
     {"stele_topic_segments", TOPIC(segments)},
@@ -99,6 +103,7 @@ static const struct labelled all_labelled[] = {
     {"stele_directory_partitions", DIRECTORY(partitions)},
 };
 #undef TOPIC
+#undef PEER
 #undef DIRECTORY
 
 static int64_t member_of(const void *item, size_t member)
@@ -136,6 +141,10 @@ static void put_labelled(struct walk *walk, const struct labelled *labelled)
             const struct stele_directory_view *view = &observation->directories[i];
             put_known(walk, view->path, member_of(view, labelled->member));
         }
+        return;
+    case FROM_PEERS:
+        for (int i = 0; i < observation->peer_count; i++)
+            put_known(walk, observation->peers[i].name, member_of(&observation->peers[i], labelled->member));
         return;
     }
 }

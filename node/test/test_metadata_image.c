@@ -285,6 +285,41 @@ static void take_all(struct world *world, struct stele_image_topic *topic, const
     topic->has_new_settings = false;
 }
 
+/* The tally of partitions follows each record: a leader lost, an exchange of replicas begun, a topic removed. */
+static void test_tally(void **state)
+{
+    static const int32_t ids[] = {1, 2, 3};
+    static const struct {
+        int32_t number, leader_id;
+        size_t adding, removing;
+        int64_t known, leaderless, reassigning, imbalanced;
+    } steps[] = {{0, 1, 0, 0, 1, 0, 0, 0}, {2, 2, 0, 0, 2, 0, 0, 1},  {0, -1, 0, 0, 2, 1, 0, 2},
+                 {0, 1, 1, 0, 2, 0, 1, 1}, {2, -1, 0, 1, 2, 1, 2, 1}, {2, 1, 0, 0, 2, 0, 1, 0}};
+    struct world *world = *state;
+    assert_ok(topic(world, 1, "t"));
+    for (size_t i = 0; i < STELE_ARRAY_LEN(steps); i++) {
+        struct stele_metadata_record record = {.kind = STELE_METADATA_PARTITION,
+                                               .u.partition = {.topic_id = id_of(1),
+                                                               .partition = steps[i].number,
+                                                               .leader_id = steps[i].leader_id,
+                                                               .replicas = ids,
+                                                               .replica_count = 3,
+                                                               .adding = ids + 2,
+                                                               .adding_count = steps[i].adding,
+                                                               .removing = ids,
+                                                               .removing_count = steps[i].removing}};
+        assert_ok(stele_image_apply(&world->image, &record, 2));
+        const struct stele_image_tally *tally = &world->image.tally;
+        assert_int_equal(tally->known, steps[i].known);
+        assert_int_equal(tally->leaderless, steps[i].leaderless);
+        assert_int_equal(tally->reassigning, steps[i].reassigning);
+        assert_int_equal(tally->imbalanced, steps[i].imbalanced);
+    }
+    assert_ok(removed(world, 1, "t"));
+    assert_int_equal(world->image.tally.known, 0);
+    assert_int_equal(world->image.tally.reassigning, 0);
+}
+
 /* Of an image that was looked at, what records touch is known: partitions once and in their order, also while there
  * come more, settings of a topic, and topics that go. Of one that is new nothing is kept, then everything is to be
  * seen. */
@@ -400,6 +435,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_history, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_members, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_partition_state, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_tally, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_offline_replicas, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_cluster_memory_failures, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_removal, set_up, tear_down),
