@@ -117,14 +117,26 @@ static bool change_setting(struct cluster_client *self)
 
 /* Topics. */
 
+/* What the script says in place of what there is, or behind it. */
+static void set_topic(const struct cluster_frame *frame, struct stele_setting *settings)
+{
+    for (int i = 0; i < frame->topic_setting_count; i++) {
+        struct stele_setting *at = settings;
+        while (at->name != NULL && strcmp(at->name, frame->topics[i].name) != 0)
+            at++;
+        *at = (struct stele_setting){frame->topics[i].name, frame->topics[i].value};
+    }
+}
+
 static bool make_topic(struct cluster_client *self, int number)
 {
     struct cluster *run = self->run;
     struct cluster_topic *topic = &run->book.topics[number];
-    struct stele_setting settings[] = {{"flush.before.ack", topic->flushes_before_ack ? "true" : "false"},
-                                       {"segment.bytes", topic->segment_bytes},
-                                       {"min.insync.replicas", run->node_count >= 3 ? "2" : "1"},
-                                       {NULL, NULL}};
+    struct stele_setting settings[CLUSTER_SETTINGS_MAX + 4] = {
+        {"flush.before.ack", topic->flushes_before_ack ? "true" : "false"},
+        {"segment.bytes", topic->segment_bytes},
+        {"min.insync.replicas", run->node_count >= 3 ? "2" : "1"}};
+    set_topic(&run->plan.frame, settings);
     if (topic->is_made)
         return true;
     struct stele_result result = stele_topic_create(self->sim.client, topic->name, topic->partition_count, settings);
@@ -170,6 +182,8 @@ static void delivered(void *arg, const struct stele_delivery *delivery)
                   delivery->result.code == 0 ? "acknowledged" : delivery->result.text, (long long)delivery->offset,
                   delivery->durability);
     cluster_book_delivered(self->run, delivery);
+    if (delivery->result.code == 0 && self->run->book.records[delivery->tag].acks == -1)
+        cluster_watch_acknowledged(self->run, (int64_t)delivery->tag);
 }
 
 static struct cluster_producer *get_producer(struct cluster_client *self, int number, int topic, bool is_sure)
@@ -347,7 +361,13 @@ static void consume(struct cluster_client *self)
 
 static void act(struct cluster_client *self)
 {
-    int64_t what = draw(self, 0, 99);
+    const struct cluster_frame *frame = &self->run->plan.frame;
+    bool is_send = frame->sends_percent > 0 && chance(self, (uint64_t)frame->sends_percent, 100);
+    int64_t what = is_send ? 0 : draw(self, 0, 99);
+    if (self->run->wants_election) {
+        self->run->wants_election = false;
+        force_elections(self);
+    }
     if (what < 12)
         produce(self);
     else if (what < 25)
@@ -356,7 +376,7 @@ static void act(struct cluster_client *self)
         (void)change_setting(self);
     else if (what < 29)
         begin_anew(self);
-    else if (what < 30 && chance(self, 1, 4))
+    else if (what < 30 && chance(self, 1, 4) && !frame->forces_nothing)
         force_elections(self);
     else if (what < 55)
         (void)stele_client_poll(self->sim.client, (int)draw(self, 0, 1000));

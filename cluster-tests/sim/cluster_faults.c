@@ -58,11 +58,33 @@ static void fail_call(struct cluster_node *node, unsigned ops, int64_t at)
     sim_disk_arm(node->server.disk, stele_max_i64(at, 1), &fault);
 }
 
+static void set_reads(struct cluster_node *node, const struct cluster_fault *fault, bool is_on)
+{
+    char pattern[40];
+    (void)snprintf(pattern, sizeof(pattern), "*%s*", fault->words.word);
+    node->has_disk_trouble = true;
+    if (is_on)
+        sim_disk_break(node->server.disk, pattern, SIM_DISK_BIT(SIM_DISK_READ), STELE_IO, 0);
+    else
+        sim_disk_mend(node->server.disk, pattern);
+}
+
+static void rot(struct cluster_node *node, const struct cluster_fault *fault)
+{
+    char pattern[40], path[STELE_PATH_BYTES];
+    int64_t pos = 0;
+    (void)snprintf(pattern, sizeof(pattern), "*%s*", fault->words.word);
+    if (sim_disk_rot(node->server.disk, pattern, path, &pos) == STELE_OK)
+        sim_world_log(&node->run->world, "%s: %s is damaged at %lld", node->server.process.name, path, (long long)pos);
+}
+
 static void set_disk(struct cluster_node *node, const struct cluster_fault *fault, bool is_on)
 {
     struct sim_disk *disk = node->server.disk;
     struct sim_disk_rates slow = {.call_us_min = 1, .call_us_max = fault->arg};
-    if (fault->kind == CLUSTER_SLOW_DISK) {
+    if (fault->kind == CLUSTER_READ_FAIL) {
+        set_reads(node, fault, is_on);
+    } else if (fault->kind == CLUSTER_SLOW_DISK) {
         sim_disk_set_rates(disk, is_on ? &slow : &quiet);
     } else if (fault->kind == CLUSTER_FULL_DISK) {
         node->is_disk_full = is_on;
@@ -129,6 +151,12 @@ static void set_partition(struct cluster *run, const struct cluster_fault *fault
         set_both(run, fault->a, fault->b, is_on);
         return;
     }
+    for (int i = 0; i < run->node_count && fault->kind == CLUSTER_DEAF; i++) {
+        if (i != fault->a)
+            set_way(run, i, fault->a, is_on);
+    }
+    if (fault->kind == CLUSTER_DEAF)
+        return;
     for (int i = 0; i < run->node_count; i++) {
         for (int j = i + 1; j < run->node_count; j++) {
             if (is_apart(run, fault, i, j))
@@ -144,9 +172,9 @@ static void set_partition(struct cluster *run, const struct cluster_fault *fault
 static bool is_lasting(enum cluster_fault_kind kind)
 {
     enum cluster_class class = cluster_fault_class(kind);
-    return class == CLUSTER_CLASS_SLOW_DISK || class == CLUSTER_CLASS_FULL_DISK || class == CLUSTER_CLASS_CLOCK ||
-           class == CLUSTER_CLASS_MEMORY || class == CLUSTER_CLASS_DELAY || class == CLUSTER_CLASS_ONE_WAY ||
-           class == CLUSTER_CLASS_PARTITION;
+    return kind == CLUSTER_READ_FAIL || class == CLUSTER_CLASS_SLOW_DISK || class == CLUSTER_CLASS_FULL_DISK ||
+           class == CLUSTER_CLASS_CLOCK || class == CLUSTER_CLASS_MEMORY || class == CLUSTER_CLASS_DELAY ||
+           class == CLUSTER_CLASS_ONE_WAY || class == CLUSTER_CLASS_PARTITION;
 }
 
 static void set_lasting(struct cluster *run, const struct cluster_fault *fault, bool is_on)
@@ -169,6 +197,7 @@ static void set_lasting(struct cluster *run, const struct cluster_fault *fault, 
     case CLUSTER_SLOW_DISK:
     case CLUSTER_SLOW_SYNC:
     case CLUSTER_FULL_DISK:
+    case CLUSTER_READ_FAIL:
         set_disk(node, fault, is_on);
         break;
     default:
@@ -213,6 +242,12 @@ static void strike(struct cluster *run, const struct cluster_fault *fault)
     case CLUSTER_WRITE_FAIL:
         fail_call(node, SIM_DISK_BIT(SIM_DISK_WRITE), fault->arg);
         break;
+    case CLUSTER_ROT:
+        rot(node, fault);
+        break;
+    case CLUSTER_ELECT:
+        run->wants_election = true;
+        break;
     case CLUSTER_STALL:
         (void)sim_net_stall(&run->world, fault->a, fault->b, fault->arg, fault->for_us);
         break;
@@ -225,10 +260,8 @@ static void strike(struct cluster *run, const struct cluster_fault *fault)
     }
 }
 
-static void run_line_end(struct sim_event *event)
+void cluster_fault_mend(struct cluster *run, struct cluster_line *line)
 {
-    struct cluster_line *line = STELE_CONTAINER_OF(event, struct cluster_line, end);
-    struct cluster *run = line->arg;
     if (line->is_on)
         set_lasting(run, &line->fault, false);
     line->is_on = false;
@@ -238,6 +271,8 @@ static void run_line_end(struct sim_event *event)
 static bool is_possible(const struct cluster *run, const struct cluster_fault *fault)
 {
     int host_count = run->node_count + run->client_count;
+    if (fault->kind == CLUSTER_ELECT || fault->kind == CLUSTER_HOLD)
+        return true;
     bool needs_b = fault->kind == CLUSTER_CUT || (fault->kind >= CLUSTER_DELAY && fault->kind <= CLUSTER_ONE_WAY);
     if (fault->a >= host_count || fault->b >= host_count)
         return false;
@@ -246,16 +281,18 @@ static bool is_possible(const struct cluster *run, const struct cluster_fault *f
     return fault->a >= 0 && fault->a < run->node_count;
 }
 
-static void run_line(struct cluster *run, struct cluster_line *line)
+void cluster_fault_strike(struct cluster *run, struct cluster_line *line)
 {
-    char text[200];
-    line->arg = run;
-    sim_event_init(&line->end, "mended", NULL, run_line_end);
+    char text[CLUSTER_TEXT_BYTES];
     if (!is_possible(run, &line->fault))
         return;
-    cluster_fault_text(&line->fault, run->node_count, text, sizeof(text));
+    cluster_fault_text(&line->fault, run->node_count, text);
     sim_world_log(&run->world, "FAULT %s", text);
     run->faults[cluster_fault_class(line->fault.kind)]++;
+    if (line->fault.kind == CLUSTER_HOLD) {
+        (void)sim_net_hold(&run->world, line->connection, line->it, line->fault.for_us);
+        return;
+    }
     if (!is_lasting(line->fault.kind)) {
         strike(run, &line->fault);
         return;
@@ -269,7 +306,9 @@ static void run_line(struct cluster *run, struct cluster_line *line)
 static void run_fault(struct sim_event *event)
 {
     struct cluster *run = STELE_CONTAINER_OF(event, struct cluster, fault);
-    run_line(run, &run->plan.lines[run->next_line++]);
+    cluster_watch_line(run, &run->plan.lines[run->next_line++]);
+    while (run->next_line < run->plan.count && run->plan.lines[run->next_line].fault.words.is_behind)
+        run->next_line++; /* the line before it brings it */
     if (run->next_line < run->plan.count)
         sim_event_at(&run->world, event, run->plan.lines[run->next_line].fault.at_us);
 }
@@ -277,6 +316,7 @@ static void run_fault(struct sim_event *event)
 void cluster_faults_begin(struct cluster *run)
 {
     sim_event_init(&run->fault, "fault", NULL, run_fault);
+    cluster_watch_begin(run);
     for (int i = 0; i < run->node_count; i++)
         cluster_disk_quiet(&run->nodes[i]);
     if (run->plan.count > 0)
@@ -286,11 +326,12 @@ void cluster_faults_begin(struct cluster *run)
 void cluster_faults_end(struct cluster *run)
 {
     sim_event_cancel(&run->world, &run->fault);
-    for (int64_t i = 0; i < run->next_line; i++) {
+    cluster_watch_end(run);
+    for (int64_t i = 0; i < run->plan.count; i++) {
         struct cluster_line *line = &run->plan.lines[i];
         sim_event_cancel(&run->world, &line->end);
         if (line->is_on && line->fault.for_us != CLUSTER_FOR_EVER)
-            run_line_end(&line->end);
+            cluster_fault_mend(run, line);
     }
     for (int i = 0; i < run->node_count; i++) {
         struct cluster_node *node = &run->nodes[i];

@@ -170,7 +170,7 @@ static void make_class(struct maker *maker, enum cluster_class class, int64_t me
 {
     int64_t at_us = maker->frame->from_us;
     for (;;) {
-        struct cluster_fault fault;
+        struct cluster_fault fault = {.kind = CLUSTER_KILL};
         at_us += draw(maker, 1, 2 * mean_us);
         if (at_us >= maker->frame->to_us)
             return;
@@ -198,7 +198,7 @@ static bool is_before(const struct cluster_line *a, const struct cluster_line *b
 }
 
 /* Few lines, nearly in order: an insertion sort keeps those of one time as they came. */
-static void sort_lines(struct cluster_plan *plan)
+void cluster_plan_sort(struct cluster_plan *plan)
 {
     for (int64_t i = 1; i < plan->count; i++) {
         struct cluster_line line = plan->lines[i];
@@ -228,100 +228,11 @@ void cluster_plan_make(struct cluster_plan *plan, const struct cluster_plan_fram
             make_class(&maker, (enum cluster_class) class, mean_us);
         }
     }
-    sort_lines(plan);
+    cluster_plan_sort(plan);
     if (has_gone && !is_calm)
         cluster_plan_add(plan, &(struct cluster_fault){.kind = CLUSTER_KILL,
                                                        .a = wiped,
                                                        .b = CLUSTER_NOBODY,
                                                        .at_us = frame->to_us,
                                                        .for_us = CLUSTER_FOR_EVER});
-}
-
-/* As text. */
-
-static void host_text(int host, int node_count, char out_text[16])
-{
-    if (host < 0)
-        (void)snprintf(out_text, 16, "-");
-    else
-        (void)snprintf(out_text, 16, host < node_count ? "n%d" : "c%d",
-                       host < node_count ? host + 1 : host - node_count + 1);
-}
-
-static bool host_parse(const char *text, int node_count, int *out_host)
-{
-    int number = (int)strtol(text + (text[0] != 0), NULL, 10);
-    if (strcmp(text, "-") == 0) {
-        *out_host = CLUSTER_NOBODY;
-        return true;
-    }
-    *out_host = number - 1 + (text[0] == 'c' ? node_count : 0);
-    return (text[0] == 'n' && number >= 1 && number <= node_count) || (text[0] == 'c' && number >= 1);
-}
-
-void cluster_fault_text(const struct cluster_fault *fault, int node_count, char *out_text, size_t bytes)
-{
-    char a[16], b[16];
-    host_text(fault->a, node_count, a);
-    host_text(fault->b, node_count, b);
-    (void)snprintf(out_text, bytes, "%.6f %s %s %s for %.6f arg %lld", (double)fault->at_us / 1e6,
-                   kinds[fault->kind].text, a, b, fault->for_us < 0 ? -1.0 : (double)fault->for_us / 1e6,
-                   (long long)fault->arg);
-}
-
-void cluster_plan_write(const struct cluster_plan *plan, FILE *file)
-{
-    (void)fprintf(file, "# stele-sim\nseed %llu nodes %d\n", (unsigned long long)plan->seed, plan->node_count);
-    for (int64_t i = 0; i < plan->count; i++) {
-        char text[200];
-        cluster_fault_text(&plan->lines[i].fault, plan->node_count, text, sizeof(text));
-        (void)fprintf(file, "%s\n", text);
-    }
-}
-
-static bool parse_line(struct cluster_plan *plan, const char *text)
-{
-    char kind[32], a[16], b[16];
-    double at = 0, length = 0;
-    long long arg = 0;
-    struct cluster_fault fault = {.kind = CLUSTER_KILL};
-    if (sscanf(text, "%lf %31s %15s %15s for %lf arg %lld", &at, kind, a, b, &length, &arg) != 6)
-        return false;
-    int found = 0;
-    while (found < CLUSTER_FAULT_COUNT && strcmp(kinds[found].text, kind) != 0)
-        found++;
-    if (found == CLUSTER_FAULT_COUNT || !host_parse(a, plan->node_count, &fault.a) ||
-        !host_parse(b, plan->node_count, &fault.b))
-        return false;
-    fault.kind = (enum cluster_fault_kind)found;
-    fault.at_us = (int64_t)(at * 1e6 + 0.5);
-    fault.for_us = length < 0 ? CLUSTER_FOR_EVER : (int64_t)(length * 1e6 + 0.5);
-    fault.arg = arg;
-    cluster_plan_add(plan, &fault);
-    return true;
-}
-
-bool cluster_plan_read(struct cluster_plan *plan, const char *path,
-                       void (*plan_of)(struct cluster_plan *plan, uint64_t seed, int node_count), int *out_line)
-{
-    FILE *file = fopen(path, "r");
-    char text[256];
-    bool is_fine = file != NULL;
-    *plan = (struct cluster_plan){.seed = 0};
-    *out_line = 0;
-    while (is_fine && fgets(text, sizeof(text), file) != NULL) {
-        unsigned long long seed = 0;
-        int node_count = 0;
-        ++*out_line;
-        if (text[0] == '#' || text[0] == '\n')
-            continue;
-        if (sscanf(text, "seed %llu nodes %d", &seed, &node_count) >= 1 && plan->node_count == 0)
-            plan_of(plan, seed, node_count);
-        else
-            is_fine = plan->node_count > 0 && parse_line(plan, text);
-    }
-    if (file != NULL)
-        (void)fclose(file);
-    sort_lines(plan);
-    return is_fine && plan->node_count > 0;
 }

@@ -1,18 +1,13 @@
 /* The faults of a run, worked out before it begins: one line for each, with its time, its kind, whom it befalls and for
- * how long. A seed makes a plan; a script is a plan as text, and runs as the plan did:
+ * how long. A seed makes a plan; a script is a plan as text, and runs as the plan did (cluster_script.h).
  *
- *     # stele-sim
- *     seed 42 nodes 3
- *     12.345678 kill n2 - for 3.000000 arg 0
- *     20.000000 oneway n1 n3 for 4.500000 arg 0
- *
- * Times are seconds. A line stands for itself: what it begins, it ends ("for"; -1 s: it never ends), so that any lines
- * can be left out. Every class of faults has a stream of the seed for each machine, and half of the classes are off. */
+ * A line stands for itself: what it begins, it ends ("for"; -1 s: it never ends), so that any lines can be left out.
+ * Every class of faults has a stream of the seed for each machine, and half of the classes are off. */
 #ifndef STELE_CLUSTER_TESTS_SIM_CLUSTER_PLAN_H
 #define STELE_CLUSTER_TESTS_SIM_CLUSTER_PLAN_H
 
 #include "base/prng.h"
-#include "cluster-tests/sim/sim_world.h"
+#include "cluster-tests/sim/cluster_script.h"
 
 #include <stdio.h>
 
@@ -43,7 +38,13 @@
     F(ISOLATE, "isolate", PARTITION)     /* a from all nodes; arg 1: from clients too */                               \
     F(SPLIT, "split", PARTITION)         /* nodes whose bit is in arg from the others */                               \
     F(BRIDGE, "bridge", PARTITION)       /* the same, but for a, which reaches all */                                  \
-    F(RING, "ring", PARTITION)           /* each node reaches its neighbours only */
+    F(RING, "ring", PARTITION)           /* each node reaches its neighbours only */                                   \
+    /* Of scripts alone. */                                                                                            \
+    F(DEAF, "deaf", ONE_WAY)        /* nothing comes from any node to a */                                             \
+    F(HOLD, "hold", STALL)          /* the connection of the message that the line waited for */                       \
+    F(READ_FAIL, "read-fail", DISK) /* every read of a's files whose path has the word */                              \
+    F(ROT, "rot", DISK)             /* one place of a file of a whose path has the word is damaged; arg: seed */       \
+    F(ELECT, "elect", STOP)         /* a program forces elections where nobody leads */
 
 enum cluster_fault_kind {
 #define F(name, text, class) CLUSTER_##name,
@@ -77,21 +78,26 @@ enum { CLUSTER_FOR_EVER = -1, CLUSTER_NOBODY = -1 };
 
 struct cluster_fault {
     enum cluster_fault_kind kind;
-    int a, b; /* hosts: nodes from 0 on, behind them the clients; NOBODY */
+    int a, b; /* hosts: nodes from 0 on, behind them the clients; NOBODY; roles (cluster_script.h) */
     int64_t at_us, for_us, arg;
+    struct cluster_words words; /* what only scripts say */
 };
 
 /** A line, and what belongs to it while it lasts. */
 struct cluster_line {
     struct cluster_fault fault;
-    struct sim_event end;
+    struct sim_event begin, end;
+    enum cluster_line_state state;
     bool is_on;
+    int it, connection;          /* whom the event was about that it waited for, and where it was sent; -1 */
+    int64_t from_tag, from_lost; /* records from there on are new to it, and losses */
     void *arg;
 };
 
 struct cluster_plan {
     uint64_t seed;
     int node_count, client_count;
+    struct cluster_frame frame;
     struct cluster_line *lines; /* in the order of their times */
     int64_t count, capacity;
 };
@@ -107,7 +113,13 @@ void cluster_plan_free(struct cluster_plan *plan);
 const char *cluster_fault_name(enum cluster_fault_kind kind);
 enum cluster_class cluster_fault_class(enum cluster_fault_kind kind);
 const char *cluster_class_name(enum cluster_class class);
-void cluster_fault_text(const struct cluster_fault *fault, int node_count, char *out_text, size_t bytes);
+/** In the order of their times; what a line follows stays before it. */
+void cluster_plan_sort(struct cluster_plan *plan);
+
+/* cluster_script.c */
+
+enum { CLUSTER_TEXT_BYTES = 300 };
+void cluster_fault_text(const struct cluster_fault *fault, int node_count, char out_text[CLUSTER_TEXT_BYTES]);
 void cluster_plan_write(const struct cluster_plan *plan, FILE *file);
 /** `plan_of` makes the empty plan of a seed with so many nodes. False, with the number of the line that makes no sense,
  * or 0 when the file cannot be read. */

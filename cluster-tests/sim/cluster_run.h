@@ -3,9 +3,9 @@
  * of them; and a plan of faults. First come the faults, while the programs work; then a calm time, in which all that is
  * left of the cluster must mend, finish what was begun, and agree.
  *
- * Where to look: cluster_plan.h (which faults), cluster_faults.c (what they do), cluster_quorum.c (what must hold of
- * the metadata log), cluster_client.c (what programs do), cluster_world.c (how a run goes), sim_cluster.c (many seeds,
- * scripts, shrinking).
+ * Where to look: cluster_plan.h (which faults), cluster_faults.c (what they do), cluster_script.h (scripts),
+ * cluster_quorum.c (what must hold of the metadata log), cluster_client.c (what programs do), cluster_world.c (how a
+ * run goes), sim_cluster.c (many seeds, scripts, shrinking).
  *
  * Everything random is drawn from a stream of the seed, so that a seed is a run. What is checked draws nothing, takes
  * no time and touches no file, so that checking more leaves a run as it was. */
@@ -14,6 +14,7 @@
 
 #include "cluster-tests/sim/cluster_book.h"
 #include "cluster-tests/sim/cluster_plan.h"
+#include "cluster-tests/sim/cluster_watch.h"
 #include "cluster-tests/sim/sim_client.h"
 #include "cluster-tests/sim/sim_server.h"
 #include "node/node_struct.h"
@@ -24,10 +25,11 @@ enum {
     CLUSTER_CLIENTS_MAX = 4,
     CLUSTER_EPOCHS_MAX = 4096,
     CLUSTER_KNOWN_MAX = 32,
-    CLUSTER_PRODUCERS_MAX = 3,     /* of a client at a time; the last is for the end */
-    CLUSTER_FAULTS_US = 220000000, /* faults begin before, */
-    CLUSTER_LOAD_US = 270000000,   /* and programs work until then */
-    CLUSTER_MEND_US = 60000000     /* what is left must have mended so long after the last fault */
+    CLUSTER_PRODUCERS_MAX = 3,       /* of a client at a time; the last is for the end */
+    CLUSTER_FAULTS_US = 220000000,   /* faults begin before, */
+    CLUSTER_LOAD_US = 270000000,     /* and programs work until then; */
+    CLUSTER_SHORT_LOAD_US = 5000000, /* so long after the faults, where a script says when they end */
+    CLUSTER_MEND_US = 60000000       /* what is left must have mended so long after the last fault */
 };
 
 /* What a run may reach; many seeds must reach all. */
@@ -160,6 +162,8 @@ struct cluster {
     struct cluster_plan plan;
     int64_t next_line;
     struct sim_event fault;
+    struct cluster_watch watch;
+    bool wants_election; /* some program is to force them */
     struct cluster_quorum quorum;
     struct cluster_book book;
     bool is_calm, is_over, is_ending; /* no faults any more; programs stop; nodes stop */
@@ -200,6 +204,9 @@ static inline bool cluster_node_lives(const struct cluster_node *node)
 void cluster_faults_begin(struct cluster *run);
 /** A new disk behaves. */
 void cluster_disk_quiet(struct cluster_node *node);
+/** A line of a fault, its hosts known, begins; and what lasts ends. */
+void cluster_fault_strike(struct cluster *run, struct cluster_line *line);
+void cluster_fault_mend(struct cluster *run, struct cluster_line *line);
 /** No more; what lasted ends, but for what never does. */
 void cluster_faults_end(struct cluster *run);
 

@@ -22,8 +22,9 @@ void *cluster_shared(size_t bytes)
 
 static void copy_plan(const struct cluster_plan *plan, struct cluster_plan *out_copy)
 {
-    *out_copy =
-        (struct cluster_plan){.seed = plan->seed, .node_count = plan->node_count, .client_count = plan->client_count};
+    *out_copy = *plan;
+    out_copy->lines = NULL;
+    out_copy->count = out_copy->capacity = 0;
     for (int64_t i = 0; i < plan->count; i++)
         cluster_plan_add(out_copy, &plan->lines[i].fault);
 }

@@ -133,6 +133,7 @@ static void dead(struct sim_server *server)
         sim_server_wipe(server);
         cluster_disk_quiet(node);
     }
+    cluster_watch_look(run);
     if (!node->is_gone && !run->is_ending)
         sim_event_after(&run->world, &node->up, stele_max_i64(node->down_us, 1));
 }
@@ -140,6 +141,7 @@ static void dead(struct sim_server *server)
 static void traced(struct sim_server *server, const struct stele_trace_event *event)
 {
     struct cluster_node *node = server->arg;
+    cluster_watch_traced(node->run, node->number, event);
     bool is_metadata = event->subject != NULL && strstr(event->subject, "__cluster_metadata") != NULL;
     if (event->kind == STELE_TRACE_METADATA_SNAPSHOT_TAKEN)
         cluster_reach(node->run, CLUSTER_POINT_SNAPSHOT);
@@ -157,6 +159,7 @@ static void stepped(struct sim_server *server)
     cluster_quorum_check(server->arg);
     cluster_states_check(server->arg);
     cluster_replicas_check(server->arg);
+    cluster_watch_look(node->run);
 }
 
 static void init_node(struct cluster *run, int number, struct stele_prng *setup)
@@ -198,6 +201,8 @@ static void init_nodes(struct cluster *run, struct stele_prng *setup)
         set_int(node, "log.dir.reserve.bytes", 100000);
         set_int(node, "metadata.log.max.record.bytes.between.snapshots", snapshot_bytes);
         set_int(node, "num.network.threads", node->server.shard_count - STELE_SHARD_DATA);
+        for (int k = 0; k < run->plan.frame.node_setting_count; k++)
+            set_text(node, run->plan.frame.nodes[k].name, run->plan.frame.nodes[k].value);
     }
 }
 
@@ -213,10 +218,25 @@ static void *plain_resize(void *ctx, void *ptr, size_t bytes)
     return realloc(ptr, bytes);
 }
 
+/* As the script wants it. */
+static void shape_topic(const struct cluster_frame *frame, struct cluster_topic *topic)
+{
+    if (frame->partition_count > 0)
+        topic->partition_count = frame->partition_count;
+    for (int i = 0; i < frame->topic_setting_count; i++) {
+        if (strcmp(frame->topics[i].name, "flush.before.ack") == 0)
+            topic->flushes_before_ack = strcmp(frame->topics[i].value, "true") == 0;
+        if (strcmp(frame->topics[i].name, "segment.bytes") == 0)
+            (void)snprintf(topic->segment_bytes, sizeof(topic->segment_bytes), "%s", frame->topics[i].value);
+    }
+}
+
 static void init_topics(struct cluster *run, struct stele_prng *setup)
 {
     stele_mem_init(&run->mem, (struct stele_mem_source){.resize = plain_resize}, 0);
     run->book.topic_count = (int)stele_prng_range(setup, 1, CLUSTER_TOPICS_MAX);
+    if (run->plan.frame.topic_count > 0)
+        run->book.topic_count = run->plan.frame.topic_count;
     for (int i = 0; i < run->book.topic_count; i++) {
         struct cluster_topic *topic = &run->book.topics[i];
         (void)snprintf(topic->name, sizeof(topic->name), "t%d", i);
@@ -224,6 +244,7 @@ static void init_topics(struct cluster *run, struct stele_prng *setup)
         topic->flushes_before_ack = sim_chance(setup, 1, 2);
         int64_t segment_bytes = sim_chance(setup, 1, 2) ? stele_prng_range(setup, 4000, 60000) : 1073741824;
         (void)snprintf(topic->segment_bytes, sizeof(topic->segment_bytes), "%lld", (long long)segment_bytes);
+        shape_topic(&run->plan.frame, topic);
     }
 }
 
@@ -336,11 +357,12 @@ void cluster_run(struct cluster_plan *plan, bool is_verbose, void (*failed)(void
     cluster_reach(run, CLUSTER_POINT_SEED);
     if (run->node_count == 1)
         cluster_reach(run, CLUSTER_POINT_ALONE);
-    step_until(run, CLUSTER_FAULTS_US);
+    int64_t lasts_us = run->plan.frame.lasts_us;
+    step_until(run, lasts_us > 0 ? lasts_us : CLUSTER_FAULTS_US);
     sim_world_log(&run->world, "CALM");
     run->is_calm = true;
     cluster_faults_end(run);
-    step_until(run, CLUSTER_LOAD_US);
+    step_until(run, lasts_us > 0 ? lasts_us + CLUSTER_SHORT_LOAD_US : CLUSTER_LOAD_US);
     await_clients(run);
     await_agreement(run);
     cluster_quorum_check_settings(run);

@@ -240,7 +240,11 @@ static void tell_tap(struct stele_conn *conn, const struct stele_piece *pieces, 
             STELE_ASSERT(pieces[i].buf != NULL);
             STELE_ASSERT(stele_frame_header_read(pieces[i].at, UINT32_MAX, &header) == STELE_OK);
             conn->frame_left = (uint64_t)header.frame_bytes + 4;
+            int side = conn == &conn->link->ends[1];
             struct sim_net_sent sent = {.env = conn->net->env,
+                                        .from = conn->link->hosts[side],
+                                        .to = conn->link->hosts[1 - side],
+                                        .connection = conn->link->number,
                                         .is_answer = conn == &conn->link->ends[1],
                                         .idle_us = world->now_us - conn->taken_us,
                                         .bytes = header.message_bytes,

@@ -58,9 +58,10 @@ void sim_net_machine_back(struct sim_world *world, const char *address);
 /** Sees every message as its beginning is handed over to be sent. */
 struct sim_net_sent {
     const struct sim_env *env;
-    bool is_answer;  /* from the end that accepted */
-    int64_t idle_us; /* since this end last took in bytes of the connection */
-    uint32_t bytes;  /* of the message; the frame has `rest_bytes` more */
+    int from, to, connection; /* the machines; its number */
+    bool is_answer;           /* from the end that accepted */
+    int64_t idle_us;          /* since this end last took in bytes of the connection */
+    uint32_t bytes;           /* of the message; the frame has `rest_bytes` more */
     uint32_t rest_bytes;
     const uint8_t *message;
     const struct stele_piece *rest; /* what was handed over with it; NULL: comes by itself */
@@ -84,6 +85,8 @@ void sim_net_delay(struct sim_world *world, int from, int to, int64_t us);
 /* One of the connections that are up between the two, by turns of `which`; false when there is none. */
 bool sim_net_reset(struct sim_world *world, int a, int b, int64_t which);
 bool sim_net_stall(struct sim_world *world, int from, int to, int64_t which, int64_t us);
+/** The connection of that number brings nothing from `from` for so long. */
+bool sim_net_hold(struct sim_world *world, int connection, int from, int64_t us);
 /** It falls silent; with is_told end `a` learns of it. */
 bool sim_net_silence(struct sim_world *world, int a, int b, int64_t which, bool is_told);
 

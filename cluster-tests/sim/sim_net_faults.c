@@ -167,6 +167,20 @@ bool sim_net_stall(struct sim_world *world, int from, int to, int64_t which, int
     return true;
 }
 
+bool sim_net_hold(struct sim_world *world, int connection, int from, int64_t us)
+{
+    struct sim_net_world *net = world->net;
+    for (struct stele_list *at = net->links.next; at != &net->links; at = at->next) {
+        struct sim_link *link = STELE_CONTAINER_OF(at, struct sim_link, link);
+        if (link->number == connection && is_up(link)) {
+            sim_world_log(world, "net: connection %d is held for %lld us", link->number, (long long)us);
+            link->ends[link->hosts[0] == from ? 0 : 1].stalled_us = world->now_us + us;
+            return true;
+        }
+    }
+    return false;
+}
+
 bool sim_net_silence(struct sim_world *world, int a, int b, int64_t which, bool is_told)
 {
     struct sim_link *link = link_between(world, a, b, which);
