@@ -5,7 +5,10 @@
 #include "node/server_call.h"
 #include "node/session.h"
 
+#include <stdio.h>
 #include <string.h>
+
+enum { STRANGER_TOLD_MS = 60000 };
 
 static enum stele_operation operation_of(enum stele_api api)
 {
@@ -110,6 +113,23 @@ void stele_dispatch(struct stele_server_call *call)
         handle(call);
 }
 
+/* It tries again many times a second. */
+static void tell_stranger(const struct stele_server_call *call)
+{
+    const struct stele_hello_request *request = &call->request.body.hello;
+    struct stele_shard *shard = call->shard;
+    int64_t *told_ms = &shard->strangers_told_ms[(uint32_t)request->node_id % STELE_STRANGERS_MAX];
+    int64_t now_ms = stele_env_mono_ms(shard->env);
+    char subject[32 + STELE_UUID_TEXT_BYTES], text[96 + STELE_UUID_TEXT_BYTES];
+    if (now_ms < *told_ms)
+        return;
+    *told_ms = now_ms + STRANGER_TOLD_MS;
+    (void)snprintf(subject, sizeof(subject), "one of cluster %.22s", request->cluster_id);
+    (void)snprintf(text, sizeof(text), "this is cluster %.22s: check the addresses of both (--peers) and the disk",
+                   shard->node->cluster_id);
+    stele_trace(shard->env, STELE_TRACE_PEER_REFUSED, subject, text, request->node_id, 0, 0);
+}
+
 void stele_handle_hello(struct stele_server_call *call)
 {
     static const struct stele_api_range all[] = {
@@ -135,8 +155,7 @@ void stele_handle_hello(struct stele_server_call *call)
         response->message = "this node belongs to another cluster: check the addresses";
         call->close_why = "it looked for another cluster";
         if (is_of_node)
-            stele_trace(call->shard->env, STELE_TRACE_PEER_REFUSED, request->cluster_id,
-                        "it is of that other cluster: check the addresses", request->node_id, 0, 0);
+            tell_stranger(call);
     } else if (is_of_node) {
         call->session->is_of_node = true;
     } else if (!node->is_ready && request->role != STELE_ROLE_ADMIN) {

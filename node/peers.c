@@ -96,6 +96,16 @@ static void tell_change(struct stele_peer *peer, enum stele_err err)
         peers->changed(peers, peer, was_up);
 }
 
+/* Once until it greets: it is tried again many times a second. */
+static void trace_senseless(struct stele_peer *peer, const struct stele_link *link, enum stele_err err)
+{
+    bool is_senseless = err == STELE_MALFORMED || err == STELE_TOO_LARGE;
+    if (is_senseless && !peer->is_senseless)
+        stele_trace(peer->peers->shard->env, STELE_TRACE_PEER_SENSELESS, link->address, stele_err_text(err),
+                    peer->node_id, 0, 0);
+    peer->is_senseless = err != STELE_OK && (is_senseless || peer->is_senseless);
+}
+
 /* The connection could not be made or is gone: what was not sent goes too, for the machine decides anew. */
 static void link_changed(struct stele_link *link, enum stele_err err)
 {
@@ -104,6 +114,7 @@ static void link_changed(struct stele_link *link, enum stele_err err)
     arm(peers);
     if (peers->is_ended)
         return;
+    trace_senseless(peer, link, err);
     if (link == &peer->control)
         tell_change(peer, err);
     if (err == STELE_OK)

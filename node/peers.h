@@ -24,6 +24,7 @@ struct stele_peer {
     bool is_closed_queued;
     bool is_up;          /* the control connection is there, and was greeted */
     bool is_gone;        /* it could not be made when that was tried last */
+    bool is_senseless;   /* what it said last was no answer, and that was traced */
     enum stele_err told; /* the last refusal that was traced */
 };
 

@@ -25,7 +25,7 @@ struct stele_partition_key {
     int32_t number;
 };
 
-enum { STELE_NAMING_MAX = 16 };
+enum { STELE_NAMING_MAX = 16, STELE_STRANGERS_MAX = 16 };
 
 /** Partitions whose names are synced by one job. */
 struct stele_naming {
@@ -67,6 +67,7 @@ struct stele_shard {
     struct stele_list sessions;
     int session_count;
     int64_t last_session_id;
+    int64_t strangers_told_ms[STELE_STRANGERS_MAX]; /* by node id: when nodes of another cluster may be told of again */
 
     struct stele_list cold; /* reads that wait for room under the budget of cold bytes */
     int64_t cold_bytes;     /* being read in */

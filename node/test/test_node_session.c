@@ -20,16 +20,22 @@ static void send_metadata(struct node_conn *conn)
     (void)node_conn_send(conn, &request, NULL, 0);
 }
 
-static void send_hello(struct node_conn *conn, const char *cluster_id, size_t name_bytes)
+static void send_hello_as(struct node_conn *conn, enum stele_role role, const char *cluster_id, size_t name_bytes)
 {
     static char name[2 << 20];
     memset(name, 'x', sizeof(name));
     name[name_bytes] = 0;
     struct stele_request hello = {
         .header.api = STELE_API_HELLO,
-        .body.hello = {.software_name = name, .software_version = "1", .cluster_id = cluster_id}};
+        .body.hello = {
+            .software_name = name, .software_version = "1", .cluster_id = cluster_id, .role = role, .node_id = 3}};
     (void)node_conn_send(conn, &hello, NULL, 0);
     name[name_bytes] = 'x';
+}
+
+static void send_hello(struct node_conn *conn, const char *cluster_id, size_t name_bytes)
+{
+    send_hello_as(conn, STELE_ROLE_CLIENT, cluster_id, name_bytes);
 }
 
 /* Garbage closes its connection and nothing else. */
@@ -125,6 +131,27 @@ static void test_manners(void **state)
         assert_int_equal(node_conn_produce(conn, &topic_id, 0)->err, STELE_OK);
         node_world_free(world);
     }
+}
+
+/* A node of another cluster is refused each time, and told of once a minute however often it tries. */
+static void test_strangers(void **state)
+{
+    (void)state;
+    struct stele_uuid topic_id;
+    struct node_answer answer;
+    struct node_world *world = world_with_topic(1, 1, &topic_id);
+    for (int minute = 0; minute < 3; minute++) {
+        for (int i = 0; i < 5; i++) {
+            struct node_conn *conn = node_world_connect(world, 1);
+            send_hello_as(conn, STELE_ROLE_NODE, "another", 4);
+            node_conn_take(conn, &answer);
+            assert_int_equal(answer.response.body.hello.err, STELE_INVALID_REQUEST);
+            assert_true(conn->is_closed);
+            assert_int_equal(world->traces[STELE_TRACE_PEER_REFUSED], minute + 1);
+        }
+        node_world_pass(world, 60000);
+    }
+    node_world_free(world);
 }
 
 /* A mix of requests that take their time in different ways, pipelined: answered one after another. */
@@ -330,9 +357,9 @@ static void test_idle(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_garbage),     cmocka_unit_test(test_manners),     cmocka_unit_test(test_pipeline),
-        cmocka_unit_test(test_calls_bound), cmocka_unit_test(test_slow_reader), cmocka_unit_test(test_memory_limit),
-        cmocka_unit_test(test_idle),
+        cmocka_unit_test(test_garbage),      cmocka_unit_test(test_manners),     cmocka_unit_test(test_strangers),
+        cmocka_unit_test(test_pipeline),     cmocka_unit_test(test_calls_bound), cmocka_unit_test(test_slow_reader),
+        cmocka_unit_test(test_memory_limit), cmocka_unit_test(test_idle),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
