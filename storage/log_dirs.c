@@ -25,6 +25,17 @@ const struct stele_found_log *stele_log_dirs_found(const struct stele_log_dirs *
     return &dirs->found[index];
 }
 
+int stele_log_dirs_future_count(const struct stele_log_dirs *dirs)
+{
+    return dirs->future_count;
+}
+
+const struct stele_found_future *stele_log_dirs_future(const struct stele_log_dirs *dirs, int index)
+{
+    STELE_ASSERT(index >= 0 && index < dirs->future_count);
+    return &dirs->futures[index];
+}
+
 bool stele_log_dirs_identity(const struct stele_log_dirs *dirs, struct stele_meta_properties *out_properties)
 {
     if (!dirs->dirs[0].has_properties)
@@ -100,6 +111,8 @@ enum stele_err stele_log_dirs_create(struct stele_log_dirs *dirs, int dir, const
     if (snprintf(name, sizeof(name), "%s-%d", topic, partition) > NAME_BYTES_MAX)
         return STELE_TOO_LARGE;
     enum stele_err err = stele_path_join(path, dirs->dirs[dir].path, name);
+    if (err == STELE_OK)
+        err = stele_log_dirs__made_in(dirs, dir, topic_id, partition);
     if (err == STELE_OK)
         err = vfs_of(dirs)->ops->mkdir(vfs_of(dirs), path);
     if (err != STELE_OK)
@@ -273,5 +286,8 @@ void stele_log_dirs_close(struct stele_log_dirs *dirs)
     }
     stele_mem_free(dirs->env->mem, dirs->dirs);
     stele_mem_free(dirs->env->mem, dirs->found);
+    stele_mem_free(dirs->env->mem, dirs->futures);
+    stele_mem_free(dirs->env->mem, dirs->left);
+    stele_moved_list_deinit(&dirs->moved);
     stele_mem_free(dirs->env->mem, dirs);
 }

@@ -24,6 +24,16 @@ struct stele_found_log {
     struct stele_uuid topic_id; /* zero when partition.metadata is missing, or bad and never synced */
     int64_t recovery_point, log_start_offset, high_watermark; /* of the checkpoints; 0, 0, -1 without */
     bool was_clean;
+    bool is_moved; /* this start ended its move: nothing of it counts as clean */
+};
+
+enum { STELE_FUTURE_MARK_BYTES = 33 };
+
+/** A copy that a move was making: DIR/topic-partition.<mark>-future. Of the log only the names and the id are set. */
+struct stele_found_future {
+    struct stele_found_log log;
+    char mark[STELE_FUTURE_MARK_BYTES];
+    bool is_log; /* while opening: it is the partition's directory, and gets its name */
 };
 
 /** Creates missing directories, locks each, reads meta.properties, lists partitions, and only when nothing is refused
@@ -45,6 +55,9 @@ STELE_MUST_CHECK enum stele_err stele_log_dirs_open(const struct stele_log_dirs_
  * is not found may be in it: it is not to be made anew elsewhere. */
 int stele_log_dirs_found_count(const struct stele_log_dirs *dirs);
 const struct stele_found_log *stele_log_dirs_found(const struct stele_log_dirs *dirs, int index);
+/** The copies of moves that were not ended, of the directories that work. */
+int stele_log_dirs_future_count(const struct stele_log_dirs *dirs);
+const struct stele_found_future *stele_log_dirs_future(const struct stele_log_dirs *dirs, int index);
 /** True and the ids of meta.properties when the node was formatted before. */
 bool stele_log_dirs_identity(const struct stele_log_dirs *dirs, struct stele_meta_properties *out_properties);
 /** The id that a directory which has none yet will be formatted with. */
@@ -74,6 +87,36 @@ STELE_MUST_CHECK enum stele_err stele_log_dirs_sync(struct stele_log_dirs *dirs,
 /** Deletes what condemn renamed; `dir` is the path of the log directory, and `env` that of the job. */
 STELE_MUST_CHECK enum stele_err stele_log_dirs_delete(struct stele_env *env, const char *dir, const char *topic,
                                                       int32_t partition, const struct stele_uuid *topic_id);
+
+/* A move between two log directories (Kafka's -future directories, KIP-113), each step in a job: begin makes the copy's
+ * directory; when it holds all that the log has, the log is at rest and checkpoints of the copy are written, swap makes
+ * it the log. In between condemn_copy ends it. `mark` tells one copy from another. */
+
+struct stele_log_dirs_move {
+    const char *topic;
+    int32_t partition;
+    struct stele_uuid topic_id;
+    int from, to;
+    char mark[STELE_FUTURE_MARK_BYTES];
+};
+/** Makes the directory of the copy and its names, durably; sets the mark. Leaves nothing behind when it fails. Errors:
+ * IO, NO_SPACE, NO_MEMORY, OFFLINE, TOO_LARGE (a name above 255 bytes), NOT_FOUND (a directory without an id). */
+STELE_MUST_CHECK enum stele_err stele_log_dirs_begin_move(struct stele_log_dirs *dirs, struct stele_log_dirs_move *move,
+                                                          char out_path[STELE_PATH_BYTES]);
+/** The path of the copy. Errors: TOO_LARGE. */
+STELE_MUST_CHECK enum stele_err stele_log_dirs_copy_path(const struct stele_log_dirs *dirs,
+                                                         const struct stele_log_dirs_move *move,
+                                                         char out_path[STELE_PATH_BYTES]);
+/** Condemns the copy, durably, for stele_log_dirs_delete. One that is not there is fine. Errors: IO, NO_SPACE, OFFLINE.
+ */
+STELE_MUST_CHECK enum stele_err stele_log_dirs_condemn_copy(struct stele_log_dirs *dirs,
+                                                            const struct stele_log_dirs_move *move);
+/** Makes the synced copy the partition's directory and condemns the one before. First a line in the first directory
+ * says where the partition is from now on (storage/moved_file.h); a start that finds it goes on from there. With it
+ * `*out_is_moved`, whatever fails after it: a directory that fails is offline then. Without it, all is as it was.
+ * Errors: IO, NO_SPACE, NO_MEMORY, OFFLINE, TOO_LARGE. */
+STELE_MUST_CHECK enum stele_err stele_log_dirs_swap(struct stele_log_dirs *dirs, const struct stele_log_dirs_move *move,
+                                                    bool *out_is_moved);
 
 /** Which partitions are gone, of the topic that is asked for. */
 struct stele_log_dirs_gone {

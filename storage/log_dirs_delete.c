@@ -9,8 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NAME_BYTES_MAX = 255 };
-
 static struct stele_vfs *vfs_of(const struct stele_log_dirs *dirs)
 {
     return dirs->env->vfs;
@@ -80,16 +78,35 @@ void stele_log_dirs__finish_deletions(struct stele_log_dirs *dirs, const char *d
     stele_arena_deinit(&condemned.arena);
 }
 
-/* Where a partition goes before it is deleted. The topic's name is cut where it would not fit. */
+void stele_log_dirs__name(const char *topic, int32_t partition, const char *ending, char out_name[STELE_DIR_NAME_BYTES])
+{
+    char tail[64];
+    int bytes = snprintf(tail, sizeof(tail), "-%d%s", partition, ending);
+    (void)snprintf(out_name, STELE_DIR_NAME_BYTES, "%.*s%s", STELE_DIR_NAME_BYTES - 1 - bytes, topic, tail);
+}
+
+/* Where a partition goes before it is deleted. */
 static enum stele_err condemned_path(const char *dir, const char *topic, int32_t partition,
                                      const struct stele_uuid *topic_id, char out_path[STELE_PATH_BYTES])
 {
-    char tail[64], hex[2 * sizeof(topic_id->bytes) + 1], name[NAME_BYTES_MAX + 1];
+    char ending[64] = ".", name[STELE_DIR_NAME_BYTES];
     for (size_t i = 0; i < sizeof(topic_id->bytes); i++)
-        (void)snprintf(hex + 2 * i, 3, "%02x", topic_id->bytes[i]);
-    int bytes = snprintf(tail, sizeof(tail), "-%d.%s-delete", partition, hex);
-    (void)snprintf(name, sizeof(name), "%.*s%s", NAME_BYTES_MAX - bytes, topic, tail);
+        (void)snprintf(ending + 1 + 2 * i, 3, "%02x", topic_id->bytes[i]);
+    (void)snprintf(ending + 1 + 2 * sizeof(topic_id->bytes), sizeof("-delete"), "-delete");
+    stele_log_dirs__name(topic, partition, ending, name);
     return stele_path_join(out_path, dir, name);
+}
+
+/* Nothing to rename is fine. */
+static enum stele_err condemn_from(struct stele_log_dirs *dirs, int at, const char *from, const char *to)
+{
+    struct stele_log_dir *dir = &dirs->dirs[at];
+    enum stele_err err = vfs_of(dirs)->ops->rename(vfs_of(dirs), from, to);
+    if (err == STELE_OK) {
+        dir->partitions--;
+        dir->is_stale = true;
+    }
+    return err == STELE_NOT_FOUND ? STELE_OK : err;
 }
 
 enum stele_err stele_log_dirs_condemn(struct stele_log_dirs *dirs, int at, const char *topic, int32_t partition,
@@ -103,15 +120,23 @@ enum stele_err stele_log_dirs_condemn(struct stele_log_dirs *dirs, int at, const
     enum stele_err err = stele_path_join(from, dir->path, name);
     if (err == STELE_OK)
         err = condemned_path(dir->path, topic, partition, topic_id, to);
+    return err == STELE_OK ? condemn_from(dirs, at, from, to) : err;
+}
+
+enum stele_err stele_log_dirs_condemn_copy(struct stele_log_dirs *dirs, const struct stele_log_dirs_move *move)
+{
+    const struct stele_log_dir *dir = &dirs->dirs[move->to];
+    char from[STELE_PATH_BYTES], to[STELE_PATH_BYTES];
+    if (dir->is_offline)
+        return STELE_OFFLINE;
+    enum stele_err err = stele_log_dirs_copy_path(dirs, move, from);
     if (err == STELE_OK)
-        err = vfs_of(dirs)->ops->rename(vfs_of(dirs), from, to);
-    if (err == STELE_NOT_FOUND)
-        return STELE_OK;
-    if (err == STELE_OK) {
-        dir->partitions--;
-        dir->is_stale = true;
-    }
-    return err;
+        err = condemned_path(dir->path, move->topic, move->partition, &move->topic_id, to);
+    if (err == STELE_OK) /* an earlier one may wait for its end */
+        err = stele_log_dirs_delete(dirs->env, dir->path, move->topic, move->partition, &move->topic_id);
+    if (err == STELE_OK)
+        err = condemn_from(dirs, move->to, from, to);
+    return err == STELE_OK ? stele_log_dirs_sync(dirs, move->to) : err;
 }
 
 enum stele_err stele_log_dirs_sync(struct stele_log_dirs *dirs, int dir)
@@ -131,8 +156,8 @@ enum stele_err stele_log_dirs_delete(struct stele_env *env, const char *dir, con
     return err == STELE_NOT_FOUND ? STELE_OK : err;
 }
 
-static enum stele_err forget_in(struct stele_log_dirs *dirs, const char *dir, const char *name, const char *topic,
-                                const struct stele_log_dirs_gone *gone)
+static enum stele_err forget_file(struct stele_log_dirs *dirs, const char *dir, const char *name, const char *topic,
+                                  const struct stele_log_dirs_gone *gone)
 {
     struct stele_checkpoint checkpoint;
     int kept = 0;
@@ -155,18 +180,28 @@ static enum stele_err forget_in(struct stele_log_dirs *dirs, const char *dir, co
     return err;
 }
 
-enum stele_err stele_log_dirs_forget(struct stele_log_dirs *dirs, const char *topic,
-                                     const struct stele_log_dirs_gone *gone)
+enum stele_err stele_log_dirs__forget_in(struct stele_log_dirs *dirs, int at, const char *topic,
+                                         const struct stele_log_dirs_gone *gone)
 {
     static const char *const names[] = {STELE_RECOVERY_POINT_FILE, STELE_LOG_START_FILE, STELE_HIGH_WATERMARK_FILE};
     enum stele_err result = STELE_OK;
+    for (size_t i = 0; i < STELE_ARRAY_LEN(names) && dirs->dirs[at].is_stale; i++) {
+        enum stele_err err =
+            dirs->dirs[at].is_offline ? STELE_OK : forget_file(dirs, dirs->dirs[at].path, names[i], topic, gone);
+        if (err != STELE_OK)
+            result = err;
+    }
+    return result;
+}
+
+enum stele_err stele_log_dirs_forget(struct stele_log_dirs *dirs, const char *topic,
+                                     const struct stele_log_dirs_gone *gone)
+{
+    enum stele_err result = STELE_OK;
     for (int at = 0; at < dirs->count; at++) {
-        for (size_t i = 0; i < STELE_ARRAY_LEN(names) && dirs->dirs[at].is_stale; i++) {
-            enum stele_err err =
-                dirs->dirs[at].is_offline ? STELE_OK : forget_in(dirs, dirs->dirs[at].path, names[i], topic, gone);
-            if (err != STELE_OK)
-                result = err;
-        }
+        enum stele_err err = stele_log_dirs__forget_in(dirs, at, topic, gone);
+        if (err != STELE_OK)
+            result = err;
     }
     return result;
 }

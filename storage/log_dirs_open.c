@@ -21,7 +21,7 @@ static struct stele_vfs *vfs_of(const struct stele_log_dirs *dirs)
 }
 
 /* What a name in a log directory is. */
-enum entry { ENTRY_OTHER, ENTRY_LIVE, ENTRY_MARKED };
+enum entry { ENTRY_OTHER, ENTRY_LIVE, ENTRY_FUTURE, ENTRY_MARKED };
 
 static enum stele_err parse_partition(const struct stele_log_dirs *dirs, const char *dir, const char *name,
                                       struct stele_found_log *out_found, enum entry *out_entry)
@@ -36,7 +36,7 @@ static enum stele_err parse_partition(const struct stele_log_dirs *dirs, const c
     if (err == STELE_OK)
         err = vfs_of(dirs)->ops->stat(vfs_of(dirs), path, &stat);
     if (err == STELE_OK && stat.is_dir)
-        *out_entry = kind == STELE_DIR_LIVE ? ENTRY_LIVE : ENTRY_MARKED;
+        *out_entry = kind == STELE_DIR_LIVE ? ENTRY_LIVE : kind == STELE_DIR_FUTURE ? ENTRY_FUTURE : ENTRY_MARKED;
     return err == STELE_NOT_FOUND ? STELE_OK : err;
 }
 
@@ -313,18 +313,46 @@ struct listing {
     struct stele_error *error;
 };
 
+enum stele_err stele_log_dirs__grow(struct stele_log_dirs *dirs, void **inout_array, int *inout_capacity, int count,
+                                    size_t bytes)
+{
+    if (count < *inout_capacity)
+        return STELE_OK;
+    int capacity = *inout_capacity == 0 ? 8 : *inout_capacity * 2;
+    void *array = stele_mem_resize(dirs->env->mem, STELE_MEM_LOG, *inout_array, (size_t)capacity * bytes);
+    if (array == NULL)
+        return STELE_NO_MEMORY;
+    *inout_array = array;
+    *inout_capacity = capacity;
+    return STELE_OK;
+}
+
 static enum stele_err add_found(struct stele_log_dirs *dirs, const struct stele_found_log *found)
 {
-    if (dirs->found_count == dirs->found_capacity) {
-        int capacity = dirs->found_capacity == 0 ? 8 : dirs->found_capacity * 2;
-        struct stele_found_log *array =
-            stele_mem_resize(dirs->env->mem, STELE_MEM_LOG, dirs->found, (size_t)capacity * sizeof(*array));
-        if (array == NULL)
-            return STELE_NO_MEMORY;
-        dirs->found = array;
-        dirs->found_capacity = capacity;
-    }
+    void *array = dirs->found;
+    enum stele_err err =
+        stele_log_dirs__grow(dirs, &array, &dirs->found_capacity, dirs->found_count, sizeof(*dirs->found));
+    dirs->found = array;
+    if (err != STELE_OK)
+        return err;
     dirs->found[dirs->found_count++] = *found;
+    dirs->dirs[found->dir].partitions++;
+    return STELE_OK;
+}
+
+/* `name` ends in .<mark>-future. */
+static enum stele_err add_future(struct stele_log_dirs *dirs, const struct stele_found_log *found, const char *name)
+{
+    enum { MARK_CHARS = STELE_FUTURE_MARK_BYTES - 1 };
+    void *array = dirs->futures;
+    enum stele_err err =
+        stele_log_dirs__grow(dirs, &array, &dirs->future_capacity, dirs->future_count, sizeof(*dirs->futures));
+    dirs->futures = array;
+    if (err != STELE_OK)
+        return err;
+    struct stele_found_future *future = &dirs->futures[dirs->future_count++];
+    *future = (struct stele_found_future){.log = *found};
+    memcpy(future->mark, name + strlen(name) - strlen("-future") - MARK_CHARS, MARK_CHARS);
     dirs->dirs[found->dir].partitions++;
     return STELE_OK;
 }
@@ -338,7 +366,7 @@ static enum stele_err see_partition(void *arg, const char *name)
     enum entry entry;
     char path[STELE_PATH_BYTES];
     enum stele_err err = parse_partition(dirs, dir, name, &found, &entry);
-    if (err != STELE_OK || entry != ENTRY_LIVE)
+    if (err != STELE_OK || (entry != ENTRY_LIVE && entry != ENTRY_FUTURE))
         return err;
     err = stele_path_join(path, dir, name);
     if (err == STELE_OK)
@@ -346,7 +374,7 @@ static enum stele_err see_partition(void *arg, const char *name)
     if (err != STELE_OK && err != STELE_NOT_FOUND && err != STELE_CORRUPT)
         return stele_error_set(listing->error, err, "%.300s/" STELE_PARTITION_METADATA_FILE ": %s", path,
                                stele_err_text(err));
-    return add_found(dirs, &found);
+    return entry == ENTRY_LIVE ? add_found(dirs, &found) : add_future(dirs, &found, name);
 }
 
 static enum stele_err list_dir(struct stele_log_dirs *dirs, int at, struct stele_error *error)
@@ -367,6 +395,16 @@ static int compare_found(const void *a, const void *b)
     return left->partition != right->partition ? (left->partition < right->partition ? -1 : 1) : left->dir - right->dir;
 }
 
+static void settle_futures(struct stele_log_dirs *dirs)
+{
+    int kept = 0;
+    for (int i = 0; i < dirs->future_count; i++) {
+        if (!dirs->dirs[dirs->futures[i].log.dir].is_offline)
+            dirs->futures[kept++] = dirs->futures[i];
+    }
+    dirs->future_count = kept;
+}
+
 /* Puts what was found in order; a partition may be in one place only. Those of offline directories are left out. Of two
  * topics one may be left from before the name was taken again, while its directory was offline; one without an id was
  * never synced, so nothing in it was acknowledged. */
@@ -378,6 +416,7 @@ static enum stele_err settle_found(struct stele_log_dirs *dirs, struct stele_err
             dirs->found[kept++] = dirs->found[i];
     }
     dirs->found_count = kept;
+    settle_futures(dirs);
     if (kept == 0)
         return STELE_OK;
     stele_sort(dirs->found, (size_t)kept, sizeof(*dirs->found), compare_found);
@@ -477,7 +516,7 @@ static enum stele_err take_marker(struct stele_log_dirs *dirs, int at, struct st
     dirs->dirs[at].clean_epoch = marker.node_epoch;
     for (int i = 0; i < dirs->found_count; i++) {
         if (dirs->found[i].dir == at)
-            dirs->found[i].was_clean = marker.was_clean;
+            dirs->found[i].was_clean = marker.was_clean && !dirs->found[i].is_moved;
     }
     stele_log_dirs__finish_deletions(dirs, dir);
     return STELE_OK;
@@ -509,6 +548,7 @@ static enum stele_err new_dirs(const struct stele_log_dirs_options *options, str
     if (dirs == NULL)
         return STELE_NO_MEMORY;
     dirs->env = options->env;
+    stele_moved_list_init(&dirs->moved, mem);
     dirs->reserve_bytes = options->reserve_bytes;
     dirs->node_id = options->node_id;
     dirs->dirs = stele_mem_array(mem, STELE_MEM_LOG, (size_t)options->count, sizeof(*dirs->dirs));
@@ -558,13 +598,23 @@ enum stele_err stele_log_dirs_open(const struct stele_log_dirs_options *options,
     if (err == STELE_OK)
         err = each_dir(dirs, list_dir, error);
     if (err == STELE_OK)
+        err = stele_log_dirs__read_moved(dirs, error);
+    if (err == STELE_OK)
+        err = stele_log_dirs__judge_moved(dirs);
+    if (err == STELE_OK)
         err = settle_found(dirs, error);
     if (err == STELE_OK)
         err = each_dir(dirs, read_points, error);
     if (err == STELE_OK)
         err = each_dir(dirs, take_marker, error);
     if (err == STELE_OK)
+        err = each_dir(dirs, stele_log_dirs__end_moves_to, error);
+    if (err == STELE_OK)
+        err = each_dir(dirs, stele_log_dirs__leave_behind, error);
+    if (err == STELE_OK)
         err = settle_found(dirs, error);
+    if (err == STELE_OK)
+        stele_log_dirs__forget_moved(dirs);
     if (err != STELE_OK) {
         stele_log_dirs_close(dirs);
         return err;
