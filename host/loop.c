@@ -12,6 +12,13 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+enum { OWN_TURNS = 4 };
+
+/* Tasks in the order in which they came. */
+struct tasks {
+    struct stele_task *first, *last;
+};
+
 struct stele_loop {
     struct stele_env env;
     struct stele_metrics metrics;
@@ -26,11 +33,16 @@ struct stele_loop {
     int64_t armed_ms; /* when the timer fires, at the latest wanted time or before; INT64_MAX never */
     int64_t busy_us;  /* monotonic, when the iteration's wait ended; 0: it has not */
 
+    struct tasks own; /* posted by the loop's thread itself */
     int mail_fd;
-    pthread_mutex_t lock;            /* guards the mailbox */
-    struct stele_task *first, *last; /* the mailbox */
+    pthread_mutex_t lock; /* guards the two below */
+    struct tasks mailbox; /* posted by others */
+    bool is_waiting;      /* who puts something into the mailbox must wake it */
     _Atomic bool is_stopping;
 };
+
+/* The loop whose iteration this thread is in. */
+static _Thread_local struct stele_loop *running;
 
 static struct stele_loop *loop_of(struct stele_env *env)
 {
@@ -62,19 +74,29 @@ static void wake(struct stele_loop *loop)
     STELE_ASSERT(written == (ssize_t)sizeof(one));
 }
 
+static void put(struct tasks *tasks, struct stele_task *task)
+{
+    task->next = NULL;
+    if (tasks->first == NULL)
+        tasks->first = task;
+    else
+        tasks->last->next = task;
+    tasks->last = task;
+}
+
 static void env_post(struct stele_env *env, struct stele_task *task)
 {
     struct stele_loop *loop = loop_of(env);
-    task->next = NULL;
+    if (running == loop) {
+        put(&loop->own, task);
+        return;
+    }
     pthread_mutex_lock(&loop->lock);
-    bool was_empty = loop->first == NULL;
-    if (was_empty)
-        loop->first = task;
-    else
-        loop->last->next = task;
-    loop->last = task;
+    bool was_waiting = loop->is_waiting;
+    loop->is_waiting = false;
+    put(&loop->mailbox, task);
     pthread_mutex_unlock(&loop->lock);
-    if (was_empty) /* not under the lock, which is the first that the woken one takes */
+    if (was_waiting) /* not under the lock, which is the first that the woken one takes */
         wake(loop);
 }
 
@@ -146,16 +168,43 @@ static void mail_came(evutil_socket_t fd, short what, void *arg)
     stele_loop_woke(loop);
     ssize_t got = read((int)fd, &count, sizeof(count));
     (void)got; /* nothing to read: the mailbox decides */
-    pthread_mutex_lock(&loop->lock);
-    struct stele_task *task = loop->first;
-    loop->first = NULL;
-    loop->last = NULL;
-    pthread_mutex_unlock(&loop->lock);
+}
+
+static void run_all(struct stele_loop *loop, struct tasks *inout_tasks)
+{
+    struct stele_task *task = inout_tasks->first;
+    *inout_tasks = (struct tasks){.first = NULL};
+    if (task != NULL)
+        stele_loop_woke(loop);
     while (task != NULL) {
         struct stele_task *next = task->next;
         task->run(task);
         task = next;
     }
+}
+
+/* What others posted, then what this thread did; that may lead to more, which has a few turns before the next wait so
+ * that what it sends leaves with the rest. */
+static void run_tasks(struct stele_loop *loop)
+{
+    pthread_mutex_lock(&loop->lock);
+    struct tasks mail = loop->mailbox;
+    loop->mailbox = (struct tasks){.first = NULL};
+    loop->is_waiting = false;
+    pthread_mutex_unlock(&loop->lock);
+    run_all(loop, &mail);
+    for (int turn = 0; turn < OWN_TURNS && loop->own.first != NULL; turn++)
+        run_all(loop, &loop->own);
+}
+
+/* True when there is nothing to run: from here on it has to be woken. */
+static bool begin_wait(struct stele_loop *loop)
+{
+    pthread_mutex_lock(&loop->lock);
+    loop->is_waiting = loop->own.first == NULL && loop->mailbox.first == NULL;
+    bool may_wait = loop->is_waiting;
+    pthread_mutex_unlock(&loop->lock);
+    return may_wait;
 }
 
 static bool make_events(struct stele_loop *loop)
@@ -270,27 +319,39 @@ static void arm(struct stele_loop *loop, int64_t deadline_ms)
     STELE_ASSERT(timerfd_settime(loop->timer_fd, TFD_TIMER_ABSTIME, &at, NULL) == 0);
 }
 
-void stele_loop_run_once(struct stele_loop *loop, int64_t wait_ms)
+static void iterate(struct stele_loop *loop, int64_t wait_ms)
 {
+    struct stele_loop *outer = running;
+    running = loop;
     int64_t now_ms = stele_clock_mono_us() / 1000;
     int64_t deadline_ms = wake_time(loop, now_ms, wait_ms);
     int flags = EVLOOP_ONCE;
     run_hooks(loop); /* what was asked for between two iterations goes out before the wait */
-    if (deadline_ms <= now_ms)
+    if (deadline_ms <= now_ms || !begin_wait(loop))
         flags |= EVLOOP_NONBLOCK;
     else
         arm(loop, deadline_ms);
     (void)event_base_loop(loop->base, flags); /* only "no events" can come back, and the mailbox is always one */
+    run_tasks(loop);
     if (loop->core.tick != NULL && loop->core.deadline(loop->core.arg) <= stele_clock_mono_us() / 1000)
         loop->core.tick(loop->core.arg);
     run_hooks(loop);
     note_stall(loop);
+    running = outer;
+}
+
+/* The caller may wait for the descriptors elsewhere until the next one: what is left to do shows there. */
+void stele_loop_run_once(struct stele_loop *loop, int64_t wait_ms)
+{
+    iterate(loop, wait_ms);
+    if (!begin_wait(loop))
+        wake(loop);
 }
 
 void stele_loop_run(struct stele_loop *loop)
 {
     while (!loop->is_stopping)
-        stele_loop_run_once(loop, -1);
+        iterate(loop, -1);
     loop->is_stopping = false;
 }
 

@@ -3,8 +3,9 @@
  *
  * Invariants
  *  1. Everything of a loop but env->post and stele_loop_stop is called from the one thread that runs it.
- *  2. An iteration waits for events, runs what they brought and the mailbox, ticks the core when its deadline has
- * come, then runs the hooks. Nothing is called from inside a call of the core. */
+ *  2. An iteration waits for events, runs what they brought, then the mailbox and what the loop's own thread posted,
+ * ticks the core when its deadline has come, then runs the hooks. Nothing is called from inside a call of the core.
+ *  3. Only a loop that waits is woken: one that does not looks into its mailbox before it waits. */
 #ifndef STELE_HOST_LOOP_H
 #define STELE_HOST_LOOP_H
 

@@ -12,8 +12,7 @@
 
 enum {
     IOV_MAX_HERE = 64,
-    READ_ROUNDS = 32,           /* reads of one connection before others have their turn */
-    SEND_BYTES_ROUND = 4 << 20, /* the same for writes */
+    SEND_BYTES_ROUND = 4 << 20, /* of one connection before others have their turn */
     LINGER_S = 10,              /* a closed connection whose peer does not read is dropped then */
 };
 
@@ -69,6 +68,7 @@ static void conn_free(struct stele_conn *conn)
     stele_list_remove(&conn->link);
     tcp->count--;
     stele_mem_free(tcp->mem, conn->pieces);
+    stele_mem_free(tcp->mem, conn->ahead);
     stele_mem_free(tcp->mem, conn);
 }
 
@@ -133,8 +133,11 @@ static void tcp_resume(struct stele_conn *conn)
 {
     if (conn->is_dead || conn->is_closing || conn->is_connecting || conn->is_reading)
         return;
-    if (event_add(&conn->read_event, NULL) == 0)
-        conn->is_reading = true;
+    if (event_add(&conn->read_event, NULL) != 0)
+        return;
+    conn->is_reading = true;
+    if (conn->ahead_bytes > 0) /* what was read before is no news to the kernel */
+        event_active(&conn->read_event, EV_READ, 1);
 }
 
 static void tcp_close(struct stele_conn *conn, bool flush)
@@ -156,47 +159,6 @@ static void tcp_close(struct stele_conn *conn, bool flush)
 static const char *tcp_peer(struct stele_conn *conn)
 {
     return conn->peer;
-}
-
-static void pause_reading(struct stele_conn *conn)
-{
-    event_del(&conn->read_event);
-    conn->is_reading = false;
-}
-
-/* Reads until the socket is empty, the handler has no room, or the turn is over. */
-static void read_ready(evutil_socket_t fd, short what, void *arg)
-{
-    struct stele_conn *conn = arg;
-    (void)fd;
-    (void)what;
-    stele_loop_woke(conn->tcp->loop);
-    for (int round = 0; round < READ_ROUNDS && !conn->is_dead && !conn->is_closing; round++) {
-        uint8_t *at = NULL;
-        size_t bytes = 0;
-        conn->handler->space(conn->arg, &at, &bytes);
-        if (conn->is_dead || conn->is_closing)
-            return;
-        if (bytes == 0) {
-            pause_reading(conn);
-            return;
-        }
-        ssize_t got = recv(conn->fd, at, bytes, 0);
-        if (got == 0) {
-            stele_tcp__conn_lost(conn, STELE_CLOSED);
-            return;
-        }
-        if (got < 0) {
-            if (errno == EINTR)
-                continue;
-            if (errno != EAGAIN && errno != EWOULDBLOCK)
-                stele_tcp__conn_lost(conn, STELE_IO);
-            return;
-        }
-        conn->handler->received(conn->arg, (size_t)got);
-        if ((size_t)got < bytes)
-            return; /* most likely empty; if not, the event comes again */
-    }
 }
 
 /* The leading buffer pieces in one call. Returns what sendmsg does. */
@@ -323,7 +285,7 @@ static void run_dirty(struct stele_loop_hook *hook)
 enum stele_err stele_tcp__conn_set_fd(struct stele_conn *conn, int fd)
 {
     struct event_base *base = stele_loop_base(conn->tcp->loop);
-    if (event_assign(&conn->read_event, base, fd, EV_READ | EV_PERSIST, read_ready, conn) != 0 ||
+    if (event_assign(&conn->read_event, base, fd, EV_READ | EV_PERSIST, stele_tcp__read_ready, conn) != 0 ||
         event_assign(&conn->write_event, base, fd, EV_WRITE, write_ready, conn) != 0)
         return STELE_NO_MEMORY;
     conn->fd = fd;

@@ -1,5 +1,5 @@
-/* The inside of a net of sockets, shared by tcp.c (connections), tcp_dial.c (connecting) and tcp_listen.c (binding and
- * accepting). */
+/* The inside of a net of sockets, shared by tcp.c (connections), tcp_read.c (what they receive), tcp_dial.c
+ * (connecting) and tcp_listen.c (binding and accepting). */
 #ifndef STELE_HOST_TCP_STRUCT_H
 #define STELE_HOST_TCP_STRUCT_H
 
@@ -9,7 +9,10 @@
 #include <event2/event.h>
 #include <event2/event_struct.h>
 
-enum { STELE_PEER_BYTES = 96 }; /* HOST:PORT */
+enum {
+    STELE_PEER_BYTES = 96, /* HOST:PORT */
+    STELE_AHEAD_BYTES = 8192,
+};
 
 struct stele_tcp {
     struct stele_net net;
@@ -21,6 +24,8 @@ struct stele_tcp {
 
     struct stele_list acceptors;
     struct stele_lookups *lookups; /* NULL: connect waits for names */
+
+    uint8_t ahead[STELE_AHEAD_BYTES]; /* where bytes go for which no room was offered yet (tcp_read.c) */
 };
 
 /* A socket that is served. */
@@ -51,6 +56,9 @@ struct stele_conn {
     int head, count, capacity;
     size_t queued_bytes;
 
+    uint8_t *ahead; /* received while the handler paused: the first to be handed over after it */
+    size_t ahead_at, ahead_bytes;
+
     struct stele_dial *dial; /* while is_connecting */
     bool is_connecting, is_reading;
     bool is_closing; /* its owner gave it up: no handler is called any more */
@@ -71,6 +79,8 @@ void stele_tcp__conn_start(struct stele_conn *conn);
 void stele_tcp__conn_drop(struct stele_conn *conn);
 /** Frees what serves sockets, at the end. */
 void stele_tcp__acceptors_free(struct stele_tcp *tcp);
+/** The socket has bytes, or what was received before may be handed over. */
+void stele_tcp__read_ready(evutil_socket_t fd, short what, void *arg);
 /** The world ended the connection: its handler is told. */
 void stele_tcp__conn_lost(struct stele_conn *conn, enum stele_err why);
 

@@ -46,6 +46,8 @@ static struct {
     int doors[2];
     struct end ends[16];
     int end_count, refused[4];
+    const struct stele_conn_handler *next_handler; /* of who comes next; NULL: the plain one */
+    struct end *next_end;
 } world;
 
 static void end_space(void *arg, uint8_t **out_at, size_t *out_bytes)
@@ -84,8 +86,8 @@ static enum stele_err accepted(void *arg, struct stele_conn *conn, const struct 
     assert_true(world.end_count < (int)STELE_ARRAY_LEN(world.ends));
     struct end *end = &world.ends[world.end_count++];
     *end = (struct end){.conn = conn, .door = *(const int *)arg};
-    *out_handler = &handler;
-    *out_arg = end;
+    *out_handler = world.next_handler != NULL ? world.next_handler : &handler;
+    *out_arg = world.next_handler != NULL ? world.next_end : end;
     return STELE_OK;
 }
 
@@ -359,6 +361,91 @@ static void test_bind(void **state)
     close(fd);
 }
 
+/* Frames of a byte that says how many follow, read as a session reads them: head, then rest; after `pause_after` of
+ * them there is no room until it is resumed. */
+struct reader {
+    struct end end;
+    uint8_t head, *rest, bytes[256];
+    int pause_after, frames;
+    size_t got, taken;
+    bool is_in_rest;
+};
+
+static void reader_space(void *arg, uint8_t **out_at, size_t *out_bytes)
+{
+    struct reader *reader = STELE_CONTAINER_OF(arg, struct reader, end);
+    *out_at = reader->is_in_rest ? reader->bytes + reader->got : &reader->head;
+    *out_bytes = reader->is_in_rest ? reader->head - reader->got : 1;
+    if (!reader->is_in_rest && reader->pause_after == 0)
+        *out_bytes = 0;
+}
+
+static void reader_received(void *arg, size_t count)
+{
+    struct reader *reader = STELE_CONTAINER_OF(arg, struct reader, end);
+    if (!reader->is_in_rest) {
+        assert_int_equal(count, 1);
+        assert_int_equal(reader->head, 1 + reader->frames % 200);
+        reader->is_in_rest = true;
+        reader->got = 0;
+        return;
+    }
+    for (size_t i = reader->got; i < reader->got + count; i++)
+        assert_int_equal(reader->bytes[i], byte_at(reader->taken++));
+    reader->got += count;
+    if (reader->got < reader->head)
+        return;
+    reader->is_in_rest = false;
+    reader->frames++;
+    reader->pause_after--;
+}
+
+static const struct stele_conn_handler reader_handler = {
+    .space = reader_space, .received = reader_received, .sent = end_sent, .closed = end_closed};
+
+/* Many small frames that come at once are all handed over in order, however often the handler pauses in between, and
+ * what was read beyond a pause goes with a connection that is closed, or that memory ran out for. */
+static void test_small_frames(void **state)
+{
+    static uint8_t sent[60000];
+    static const int pauses[] = {1, 2, 7, 100, 100000};
+    size_t count = 0, taken = 0;
+    int frames = 0, fd = -1;
+    (void)state;
+    for (; count + 256 < sizeof(sent); frames++) {
+        sent[count] = (uint8_t)(1 + frames % 200);
+        for (uint8_t i = 0; i < sent[count]; i++)
+            sent[count + 1 + i] = byte_at(taken++);
+        count += 1 + (size_t)sent[count];
+    }
+    const struct stele_net_ops *ops = stele_tcp_net(world.tcp)->ops;
+    for (size_t i = 0; i < STELE_ARRAY_LEN(pauses) + 2; i++) {
+        bool is_whole = i < STELE_ARRAY_LEN(pauses), is_short = i == STELE_ARRAY_LEN(pauses);
+        struct reader reader = {.pause_after = is_whole ? pauses[i] : 3};
+        world.next_handler = &reader_handler;
+        world.next_end = &reader.end;
+        struct end *end = dial_end(&fd);
+        assert_int_equal(send(fd, sent, count, 0), count);
+        if (is_short)
+            stele_test_mem_fail(&world.mem, 1, true);
+        for (int k = 0; k < (is_whole ? ROUNDS_MAX : 10) && reader.frames < frames; k++) {
+            turn();
+            if (is_whole && reader.pause_after == 0) {
+                reader.pause_after = pauses[i];
+                ops->resume(end->conn);
+            }
+        }
+        stele_test_mem_fail(&world.mem, 0, false);
+        assert_int_equal(reader.end.is_closed, is_short);
+        if (is_short)
+            assert_int_equal(reader.end.why, STELE_NO_MEMORY);
+        else
+            ops->close(end->conn, false);
+        assert_int_equal(reader.frames, is_whole ? frames : 3);
+        close(fd);
+    }
+}
+
 /* Names, as threads look them up. */
 
 static struct {
@@ -526,6 +613,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_ranges, setup, teardown),
         cmocka_unit_test_setup_teardown(test_doors, setup, teardown),
         cmocka_unit_test_setup_teardown(test_bind, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_small_frames, setup, teardown),
         cmocka_unit_test_setup_teardown(test_names, setup, teardown),
         cmocka_unit_test_setup_teardown(test_slow_name, setup, teardown),
         cmocka_unit_test_setup(test_end_amid_lookups, setup),
