@@ -171,6 +171,8 @@ static void take_result(struct stele_replica_fetcher *fetcher, const struct requ
     if (known == NULL)
         return;
     struct stele_follower_ticket ticket = *known;
+    if (result->err != STELE_OK || result->diverging_epoch >= 0 || result->records_bytes > 0)
+        line->is_used_up = true;
     struct stele_replica_answer answer = {.answer = answer_of(result), .bytes = bytes, .count = result->records_bytes};
     stele_fetcher_touch(&line->entry);
     stele_replica__answered(partition, &ticket, &answer);
@@ -233,6 +235,21 @@ static bool reserve(struct stele_mem *mem, void **items, size_t count, size_t *i
     return true;
 }
 
+static bool is_same_ticket(const struct stele_follower_ticket *a, const struct stele_follower_ticket *b)
+{
+    return a->leader_id == b->leader_id && a->leader_epoch == b->leader_epoch && a->generation == b->generation &&
+           a->fetch_offset == b->fetch_offset && a->last_fetched_epoch == b->last_fetched_epoch;
+}
+
+/* What the server knows needs no saying; said again while records are on their way, it would send them again. */
+static bool is_said(const struct stele_replica_line *line, const struct stele_follower_question *question)
+{
+    const struct stele_fetch_line *a = &line->sent, *b = &question->line;
+    return line->entry.is_known && !line->is_used_up && is_same_ticket(&line->asked[0].ticket, &question->ticket) &&
+           a->synced_offset == b->synced_offset && a->log_start_offset == b->log_start_offset &&
+           a->damaged_offset == b->damaged_offset && a->known_high_watermark == b->known_high_watermark;
+}
+
 static void add_line(struct stele_replica_fetcher *fetcher, struct stele_replica_line *line)
 {
     struct stele_partition *partition = line->partition;
@@ -240,8 +257,11 @@ static void add_line(struct stele_replica_fetcher *fetcher, struct stele_replica
     struct stele_follower_question question;
     struct stele_log_view view = stele_replica__view(partition);
     if (partition->replica.cut != STELE_CUT_NONE ||
-        !stele_follower_fetch(&partition->replica.follower, stele_env_mono_ms(shard->env), &view, &question))
+        !stele_follower_fetch(&partition->replica.follower, stele_env_mono_ms(shard->env), &view, &question) ||
+        is_said(line, &question))
         return;
+    line->sent = question.line;
+    line->is_used_up = false;
     fetcher->lines[fetcher->line_count++] =
         (struct stele_fetch_partition){.topic_id = line->key.topic_id,
                                        .partition = line->key.number,

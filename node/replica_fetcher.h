@@ -15,6 +15,8 @@ struct stele_replica_line {
     struct stele_fetcher_entry entry;
     struct stele_partition *partition; /* NULL: it left */
     struct stele_partition_key key;
+    struct stele_fetch_line sent; /* the latest, in this session */
+    bool is_used_up;              /* an answer was of it that the server makes once for each line */
     struct {
         uint64_t request; /* the number of the request that it went with; 0: none */
         struct stele_follower_ticket ticket;

@@ -291,7 +291,7 @@ static bool reserve_result(struct stele_replica_part *part)
 static void add_result(struct stele_replica_part *part, struct look *look)
 {
     look->entry->round = part->round;
-    look->entry->awaits_line = look->hold != NULL;
+    look->entry->awaits_line = look->entry->awaits_line || look->hold != NULL;
     part->results[part->result_count++] =
         (struct stele_replica_result){.key = look->entry->key, .answer = look->answer, .hold = look->hold};
 }
