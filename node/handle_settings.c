@@ -383,6 +383,8 @@ static enum stele_err check_alter(struct settings_call *settings, struct stele_e
         err = stele_node_check_log_config(&config, error);
     }
     if (err == STELE_OK)
+        err = stele_throttle_check(trial, error);
+    if (err == STELE_OK)
         err = check_min_isr(settings, config.min_insync_replicas, error);
     const struct stele_node_options *options = &settings->control->node->options;
     if (err == STELE_OK && options->check_settings != NULL)

@@ -20,6 +20,7 @@ static int64_t bounded_ms(const struct stele_settings *settings, const char *nam
 void stele_node_take_limits(struct stele_node *node)
 {
     node->limits.slow_us = bounded_ms(node->settings, "slow.request.ms") * 1000;
+    stele_throttle_take_rates(node);
 }
 
 static void read_limits(struct stele_node *node)
@@ -45,6 +46,7 @@ static void read_limits(struct stele_node *node)
         (int32_t)stele_settings_int(settings, "replica.fetch.response.max.bytes");
     limits->replica_timeout_ms = bounded_ms(settings, "replica.socket.timeout.ms");
     stele_node_take_limits(node);
+    stele_throttle_begin(node);
     limits->metrics_topics_max = (int)stele_settings_int(settings, "metrics.topics.max");
     limits->opening_max = (int)stele_settings_int(settings, "num.recovery.threads.per.data.dir") *
                           (node->dir_count > 0 ? node->dir_count : 1);

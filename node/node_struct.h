@@ -53,6 +53,7 @@ struct stele_node {
     struct stele_mem *mem;
     struct stele_settings *settings; /* that hold now; the control shard's, once the node has started */
     struct stele_node_limits limits;
+    struct stele_throttle throttle;
     int32_t node_id;
     _Atomic int64_t node_epoch; /* of this life, as the control shard knows it; -1: not registered */
     struct stele_shard *shards;

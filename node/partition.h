@@ -202,6 +202,7 @@ struct stele_partition {
     /* a configuration on its way to it; the two flags are the control shard's */
     struct stele_task config_task;
     struct stele_log_config config;
+    bool throttles[STELE_THROTTLE_SIDES]; /* with it */
     bool is_config_sent, is_config_old;
     bool is_leaving;                     /* the control shard's: it is being removed and gets nothing any more */
     struct stele_log_config next_config; /* the shard's: came while the log was being opened */

@@ -230,6 +230,31 @@ static void raise(struct stele_partition *partition, const struct stele_follower
     }
 }
 
+bool stele_replica__is_held_back(struct stele_partition *partition)
+{
+    const struct stele_replica *replica = &partition->replica;
+    struct stele_shard *shard = partition->shard;
+    bool has_all =
+        replica->leader_end_offset >= 0 && replica->leader_end_offset <= stele_log_end_offset(partition->log);
+    if (!replica->is_throttled[STELE_THROTTLE_FOLLOWER] || has_all ||
+        stele_node_set_has(&replica->state.isr, shard->node->node_id))
+        return false;
+    int64_t delay_ms = stele_throttle_delay(shard, STELE_THROTTLE_FOLLOWER);
+    if (delay_ms == 0)
+        return false;
+    STELE_METRIC_ADD(shard->env->metrics, throttle_held_fetches, 1);
+    retry_later(partition, delay_ms);
+    return true;
+}
+
+static void count_throttled(const struct stele_partition *partition, int64_t bytes)
+{
+    if (!partition->replica.is_throttled[STELE_THROTTLE_FOLLOWER] || bytes == 0)
+        return;
+    stele_throttle_count(partition->shard, STELE_THROTTLE_FOLLOWER, bytes);
+    STELE_METRIC_ADD(partition->shard->env->metrics, throttled_received, bytes);
+}
+
 static void set_read_from(struct stele_partition *partition, bool is_read_from)
 {
     struct stele_follower_update update;
@@ -260,6 +285,7 @@ void stele_replica__answered(struct stele_partition *partition, const struct ste
     struct stele_follower_update update;
     struct stele_follower_event event = {.kind = STELE_FOLLOWER_ANSWER, .ticket = *ticket, .answer = answer->answer};
     size_t bytes = 0;
+    count_throttled(partition, (int64_t)answer->count);
     if (replica->role != STELE_REPLICA_FOLLOWER || replica->cut != STELE_CUT_NONE)
         return;
     if (answer->answer.err == STELE_OK)

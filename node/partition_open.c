@@ -247,6 +247,15 @@ static enum stele_err fill(struct stele_partition *partition, const struct stele
     return STELE_OK;
 }
 
+static void look_for_throttles(const struct stele_partition *partition, bool out_throttles[STELE_THROTTLE_SIDES])
+{
+    const struct stele_node *node = partition->shard->node;
+    const struct stele_image_topic *topic = stele_image_topic_of(&node->control.mlog.image, &partition->key.topic_id);
+    for (int side = 0; side < STELE_THROTTLE_SIDES; side++)
+        out_throttles[side] =
+            topic != NULL && stele_throttle_names(node, topic, (enum stele_throttle_side)side, partition->key.number);
+}
+
 enum stele_err stele_partition_open(struct stele_node *node, const struct stele_partition_setup *setup,
                                     void (*open_done_fn)(struct stele_partition *partition, void *arg), void *arg,
                                     struct stele_partition **out_partition)
@@ -271,6 +280,7 @@ enum stele_err stele_partition_open(struct stele_node *node, const struct stele_
     stele_list_init(&partition->trims);
     stele_list_init(&partition->reads);
     stele_replica__init(partition, &setup->state);
+    look_for_throttles(partition, partition->replica.is_throttled);
     stele_list_init(&partition->opening_link);
     stele_list_init(&partition->name_link);
     stele_list_init(&partition->failed_link);
@@ -298,6 +308,7 @@ static void config_arrived(struct stele_task *task)
 {
     struct stele_partition *partition = STELE_CONTAINER_OF(task, struct stele_partition, config_task);
     struct stele_shard *shard = partition->shard;
+    memcpy(partition->replica.is_throttled, partition->throttles, sizeof(partition->throttles));
     if (partition->state == STELE_PARTITION_OPENING) {
         partition->next_config = partition->config;
         partition->has_next_config = true;
@@ -319,6 +330,7 @@ void stele_partition_send_config(struct stele_partition *partition, const struct
     }
     partition->is_config_sent = true;
     partition->config = *config;
+    look_for_throttles(partition, partition->throttles);
     partition->config_task.run = config_arrived;
     stele_shard_send(&shard->node->shards[STELE_SHARD_CONTROL], shard, &partition->config_task);
 }

@@ -14,6 +14,7 @@
 
 #include "base/timing_wheel.h"
 #include "node/operation.h"
+#include "node/throttle.h"
 #include "replication/fetch_session.h"
 #include "replication/follower.h"
 #include "replication/leader.h"
@@ -51,7 +52,8 @@ struct stele_replica {
     struct stele_replica_line *line; /* NULL: fetches from nobody */
     struct stele_timer fetch_timer;  /* a delayed fetch */
     int64_t read_ms;                 /* when a consumer last read from here */
-    int64_t leader_end_offset;       /* as the leader last said it; -1: it said nothing yet */
+    bool is_throttled[STELE_THROTTLE_SIDES];
+    int64_t leader_end_offset; /* as the leader last said it; -1: it said nothing yet */
 
     /* a cut that waits */
     enum stele_replica_cut cut;
@@ -117,6 +119,8 @@ void stele_replica__answered(struct stele_partition *partition, const struct ste
                              const struct stele_replica_answer *answer);
 void stele_replica__lost(struct stele_partition *partition, const struct stele_follower_ticket *ticket);
 void stele_replica__follow_synced(struct stele_partition *partition);
+/** The throttle holds its fetch back; it becomes due by itself. */
+bool stele_replica__is_held_back(struct stele_partition *partition);
 /** A consumer reads from this follower: for a while the leader is asked to tell of its high watermark at once. */
 void stele_replica__read_from(struct stele_partition *partition);
 void stele_replica__follow_configured(struct stele_partition *partition, struct stele_follower_settings settings);

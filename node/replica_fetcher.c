@@ -256,7 +256,7 @@ static void add_line(struct stele_replica_fetcher *fetcher, struct stele_replica
     struct stele_shard *shard = fetcher->shard;
     struct stele_follower_question question;
     struct stele_log_view view = stele_replica__view(partition);
-    if (partition->replica.cut != STELE_CUT_NONE ||
+    if (partition->replica.cut != STELE_CUT_NONE || stele_replica__is_held_back(partition) ||
         !stele_follower_fetch(&partition->replica.follower, stele_env_mono_ms(shard->env), &view, &question) ||
         is_said(line, &question))
         return;

@@ -212,7 +212,35 @@ struct look {
     struct stele_fetch_answer answer;
     struct stele_fetch_hold *hold;
     bool has_reason;
+    bool is_put_off; /* there are records, but not now: it stays ready */
 };
+
+/* Stays ready: when the rate is down again all those that were held back are looked at. */
+static bool is_held_back(struct stele_replica_part *part, const struct stele_partition *partition)
+{
+    if (!partition->replica.is_throttled[STELE_THROTTLE_LEADER] ||
+        stele_leader_is_in_sync(&partition->replica.leader, part->question.node_id))
+        return false;
+    int64_t delay_ms = stele_throttle_delay(part->shard, STELE_THROTTLE_LEADER);
+    if (delay_ms == 0)
+        return false;
+    STELE_METRIC_ADD(part->shard->env->metrics, throttle_held_sends, 1);
+    stele_throttle_wait(part->shard, &part->throttle_wait, delay_ms);
+    return true;
+}
+
+static void may_send_again(struct stele_throttle_wait *wait)
+{
+    wake(STELE_CONTAINER_OF(wait, struct stele_replica_part, throttle_wait));
+}
+
+static void count_throttled(const struct stele_partition *partition, const struct stele_fetch_hold *hold)
+{
+    if (!partition->replica.is_throttled[STELE_THROTTLE_LEADER])
+        return;
+    stele_throttle_count(partition->shard, STELE_THROTTLE_LEADER, (int64_t)hold->slice.bytes);
+    STELE_METRIC_ADD(partition->shard->env->metrics, throttled_sent, hold->slice.bytes);
+}
 
 static void read(struct stele_replica_part *part, struct look *look, int64_t bytes_left, bool is_first)
 {
@@ -224,11 +252,16 @@ static void read(struct stele_replica_part *part, struct look *look, int64_t byt
                             .max_bytes = (size_t)stele_max_i64(stele_min_i64(entry->entry.max_bytes, bytes_left), 0),
                             .min_one = is_first};
     if (line->fetch_offset >= look->answer.read_end_offset || (in.max_bytes == 0 && !is_first) || entry->awaits_line ||
-        entry->is_loading || is_cold(entry, in.max_bytes))
+        entry->is_loading)
+        return;
+    look->is_put_off = is_held_back(part, partition);
+    if (look->is_put_off || is_cold(entry, in.max_bytes))
         return;
     struct stele_fetch_hold *hold = stele_fetch_hold_new_for(part->shard, part->session->home);
-    if (hold == NULL)
-        return; /* its next line, or the next append */
+    if (hold == NULL) {
+        look->is_put_off = true; /* the next round */
+        return;
+    }
     enum stele_err err = stele_log_read(partition->log, &in, &hold->slice);
     if (err == STELE_OK && hold->slice.bytes > 0) {
         hold->send.file = stele_cached_file_send(hold->slice.file)->file; /* pinned: open until released */
@@ -236,9 +269,11 @@ static void read(struct stele_replica_part *part, struct look *look, int64_t byt
         hold->generation = partition->generation;
         hold->session_id = part->session->connection_id;
         look->hold = hold;
+        count_throttled(partition, hold);
         return;
     }
     stele_fetch_hold_free(hold);
+    look->is_put_off = err == STELE_NO_MEMORY;
     if (stele_log_is_failed(partition->log))
         stele_partition_fail(partition);
     if (err != STELE_OK && err != STELE_NO_MEMORY)
@@ -316,6 +351,8 @@ static void pass(struct stele_replica_part *part, bool wants_reason, int64_t *in
             continue;
         }
         bool is_said = stele_fetch_session_settle(next, &look.answer, look.hold != NULL);
+        if (look.is_put_off)
+            stele_fetch_session_keep(next);
         if (!is_said && !part->question.is_full)
             continue;
         if (look.hold != NULL)
@@ -444,6 +481,7 @@ static void session_free(struct stele_replica_session *session)
 {
     for (int i = 0; i < session->part_count; i++) {
         drop_all(&session->parts[i]);
+        stele_list_remove(&session->parts[i].throttle_wait.link);
         free_results(&session->parts[i]);
     }
     stele_list_remove(&session->link);
@@ -470,6 +508,7 @@ static void end_arrived(struct stele_task *task)
 {
     struct stele_replica_part *part = STELE_CONTAINER_OF(task, struct stele_replica_part, ask_task);
     drop_all(part);
+    stele_list_remove(&part->throttle_wait.link);
     part->state = STELE_PART_ENDED;
     check_ended(part);
 }
@@ -534,6 +573,8 @@ struct stele_replica_session *stele_replica_session_new(struct stele_shard *home
         part->shard = &node->shards[STELE_SHARD_DATA + i];
         stele_fetch_session_init(&part->entries);
         stele_list_init(&part->homeless);
+        stele_list_init(&part->throttle_wait.link);
+        part->throttle_wait.again = may_send_again;
         stele_list_init(&part->loading);
     }
     return session;

@@ -64,6 +64,7 @@ struct stele_replica_part {
     struct stele_fetch_session entries;
     struct stele_list homeless; /* watchers of no partition */
     uint64_t round;
+    struct stele_throttle_wait throttle_wait;
     bool is_woken;             /* wake_task is under way */
     struct stele_list loading; /* entries whose range a job loads, dropped ones too */
 

@@ -45,6 +45,7 @@ enum stele_err stele_shard_init(struct stele_shard *shard, struct stele_node *no
     stele_list_init(&shard->holds);
     stele_list_init(&shard->wishes);
     stele_replica_fetchers_init(shard);
+    stele_throttle_init(shard);
     stele_list_init(&shard->replica_sessions);
     stele_timer_init(&shard->retain_timer, retain_fired);
     stele_timer_init(&shard->expire_timer, expire_fired);
@@ -150,6 +151,7 @@ static void stop_arrived(struct stele_task *task)
     stele_replica_fetchers_stop(shard);
     stele_timer_cancel(shard->wheel, &shard->retain_timer);
     stele_timer_cancel(shard->wheel, &shard->expire_timer);
+    stele_timer_cancel(shard->wheel, &shard->throttled.timer);
     struct stele_partition *partition, *next;
     HASH_ITER(hh, shard->partitions, partition, next)
     stele_partition_hurry(partition);

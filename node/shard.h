@@ -12,6 +12,7 @@
 #include "base/timing_wheel.h"
 #include "base/uuid.h"
 #include "node/nodes.h"
+#include "node/throttle.h"
 #include "proto/link.h"
 #include "storage/file_cache.h"
 
@@ -81,6 +82,7 @@ struct stele_shard {
     struct stele_nodes_note nodes_note;
     struct stele_list wishes; /* under way (node/isr_wish.h) */
     struct stele_replica_fetchers fetchers;
+    struct stele_throttled throttled;
     struct stele_list replica_sessions; /* of its connections (node/replica_session.h) */
 
     _Atomic bool is_changed; /* an offset that the checkpoints hold moved since the last round; other shards ask */

@@ -89,6 +89,11 @@ static enum stele_err check_settings(struct stele_topic_make *make)
         if (setting->value == NULL)
             return stele_error_set(&make->error, STELE_INVALID_CONFIG, "%s has no value", setting->name);
         enum stele_err err = stele_settings_check_topic(rows, count, setting->name, setting->value, &make->error);
+        for (int side = 0; side < STELE_THROTTLE_SIDES && err == STELE_OK; side++) {
+            const char *list = stele_throttle_list_name((enum stele_throttle_side)side);
+            if (strcmp(setting->name, list) == 0)
+                err = stele_throttle_check_list(list, setting->value, &make->error);
+        }
         if (err != STELE_OK)
             return err;
     }

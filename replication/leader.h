@@ -241,6 +241,9 @@ struct stele_fetch_answer stele_leader_look(struct stele_leader *leader, const s
  * follower asked for. */
 bool stele_leader_wakes_fetch(struct stele_leader *leader, const struct stele_leader_event *fetch);
 
+/** Whether a replica is in sync, or will be if the change under way is made. */
+bool stele_leader_is_in_sync(const struct stele_leader *leader, int32_t node_id);
+
 /** The offset that a question for the latest may be answered with. Errors: NOT_LEADER_OR_FOLLOWER; OFFSET_NOT_AVAILABLE
  * while a new leader cannot know how far its predecessor had got (KIP-207). */
 STELE_MUST_CHECK enum stele_err stele_leader_latest_offset(struct stele_leader *leader, int64_t *out_offset);

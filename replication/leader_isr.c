@@ -67,6 +67,11 @@ bool stele_leader__is_in_maximal_isr(const struct stele_leader *leader, int32_t 
     return stele_node_set_has(maximal_isr(leader), node_id);
 }
 
+bool stele_leader_is_in_sync(const struct stele_leader *leader, int32_t node_id)
+{
+    return stele_leader__is_in_maximal_isr(leader, node_id);
+}
+
 int32_t stele_leader__maximal_isr_count(const struct stele_leader *leader)
 {
     return maximal_isr(leader)->count;

@@ -87,13 +87,15 @@ const struct stele_response *ask(const struct stele_request *request)
     return cluster_nodes_ask(&cluster, cluster_nodes_leader(&cluster), request);
 }
 
-void begin_nodes(uint64_t seed)
+void begin_nodes(uint64_t seed, const char *name, const char *value)
 {
     cluster_nodes_init(&cluster, seed);
     cluster_nodes_set(&cluster, "log.dirs", "a,b");
     cluster_nodes_set(&cluster, "log.dir.reserve.bytes", "0");
     cluster_nodes_set(&cluster, "replica.lag.time.max.ms", "1000");
     cluster_nodes_set(&cluster, "leader.imbalance.check.interval.seconds", "3600");
+    if (name != NULL)
+        cluster_nodes_set(&cluster, name, value);
 }
 
 void begin_topic(const int *replicas, size_t count, const char *min_isr)
@@ -128,7 +130,7 @@ void begin_topic(const int *replicas, size_t count, const char *min_isr)
 
 void begin(uint64_t seed, const int *replicas, size_t count, const char *min_isr)
 {
-    begin_nodes(seed);
+    begin_nodes(seed, NULL, NULL);
     begin_topic(replicas, count, min_isr);
 }
 
@@ -163,18 +165,37 @@ bool all_answered(struct cluster_nodes *nodes)
     return true;
 }
 
-enum stele_err put_sized(int acks, int count, int value_bytes)
+enum stele_err put_to(const struct stele_uuid *id, int32_t node_id, int acks, int count, int value_bytes)
 {
     struct stele_buf *batch = batch_of(count, value_bytes);
-    struct stele_produce_partition part = {.topic_id = topic_id, .records_bytes = (uint32_t)batch->count};
+    struct stele_produce_partition part = {.topic_id = *id, .records_bytes = (uint32_t)batch->count};
     struct stele_request request = {
         .header.api = STELE_API_PRODUCE,
         .body.produce = {.acks = acks, .timeout_ms = 3000, .partitions = &part, .partition_count = 1}};
-    struct cluster_ask *asked = cluster_nodes_send(&cluster, partition()->leader_id, &request);
+    struct cluster_ask *asked = cluster_nodes_send(&cluster, node_id, &request);
     asked->records = batch;
     cluster_nodes_until(&cluster, all_answered, "the batch is answered");
     assert_ok(asked->err);
     enum stele_err err = asked->response.body.produce.results[0].err;
+    cluster_ask_end(asked);
+    return err;
+}
+
+enum stele_err put_sized(int acks, int count, int value_bytes)
+{
+    return put_to(&topic_id, partition()->leader_id, acks, count, value_bytes);
+}
+
+enum stele_err alter(enum stele_subject_kind kind, const char *subject, const char *name, const char *value)
+{
+    const struct stele_altered_setting setting = {name, value};
+    const struct stele_request request = {
+        .header.api = STELE_API_ALTER_SETTINGS,
+        .body.alter_settings = {.kind = kind, .subject = subject, .settings = &setting, .setting_count = 1}};
+    struct cluster_ask *asked = cluster_nodes_send(&cluster, cluster_nodes_leader(&cluster), &request);
+    cluster_nodes_until(&cluster, all_answered, "the settings are changed");
+    assert_ok(asked->err);
+    enum stele_err err = asked->response.body.alter_settings.err;
     cluster_ask_end(asked);
     return err;
 }
@@ -207,4 +228,21 @@ void cut(int32_t a, int32_t b, bool is_cut)
         else
             sim_net_free(&cluster.world, hosts[i], hosts[1 - i]);
     }
+}
+
+int64_t metric(int32_t node_id, const char *name)
+{
+    const struct stele_request request = {.header.api = STELE_API_NODE_STATUS, .body.node_status.with_metrics = true};
+    struct cluster_ask *asked = cluster_nodes_send(&cluster, node_id, &request);
+    int64_t value = -1;
+    cluster_nodes_until(&cluster, all_answered, "the node tells");
+    assert_ok(asked->err);
+    const struct stele_node_status_response *told = &asked->response.body.node_status;
+    assert_ok(told->err);
+    for (size_t i = 0; i < told->metric_count; i++) {
+        if (strcmp(told->metrics[i].name, name) == 0)
+            value = told->metrics[i].value;
+    }
+    cluster_ask_end(asked);
+    return value;
 }

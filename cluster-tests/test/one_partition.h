@@ -13,8 +13,8 @@ extern int32_t controller, others[2]; /* who leads the quorum when a test begins
 
 /** Three nodes and one topic of one partition; `replicas` are places: 0 the controller, 1 and 2 the others. */
 void begin(uint64_t seed, const int *replicas, size_t count, const char *min_isr);
-/** In two halves: settings of nodes (cluster_nodes_set) may be made between them. */
-void begin_nodes(uint64_t seed);
+/** In two halves; with a setting of the nodes, `name` NULL: none. */
+void begin_nodes(uint64_t seed, const char *name, const char *value);
 void begin_topic(const int *replicas, size_t count, const char *min_isr);
 void end(void);
 
@@ -37,6 +37,12 @@ struct stele_buf *batch_of(int count, int value_bytes);
 /** One batch to the leader, until it is answered. */
 enum stele_err put(int acks, int count);
 enum stele_err put_sized(int acks, int count, int value_bytes);
+/** The same to partition 0 of any topic. */
+enum stele_err put_to(const struct stele_uuid *id, int32_t node_id, int acks, int count, int value_bytes);
+/** Changes one setting at run time; `value` NULL: back. */
+enum stele_err alter(enum stele_subject_kind kind, const char *subject, const char *name, const char *value);
+/** A metric of node_status; -1: it has none of that name. */
+int64_t metric(int32_t node_id, const char *name);
 void kill_node(int32_t node_id, enum sim_death death);
 void cut(int32_t a, int32_t b, bool is_cut);
 

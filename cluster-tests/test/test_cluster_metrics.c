@@ -5,24 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* -1: it has none of that name. */
-static int64_t metric(int32_t node_id, const char *name)
-{
-    const struct stele_request request = {.header.api = STELE_API_NODE_STATUS, .body.node_status.with_metrics = true};
-    struct cluster_ask *asked = cluster_nodes_send(&cluster, node_id, &request);
-    int64_t value = -1;
-    cluster_nodes_until(&cluster, all_answered, "the node tells");
-    assert_ok(asked->err);
-    const struct stele_node_status_response *told = &asked->response.body.node_status;
-    assert_ok(told->err);
-    for (size_t i = 0; i < told->metric_count; i++) {
-        if (strcmp(told->metrics[i].name, name) == 0)
-            value = told->metrics[i].value;
-    }
-    cluster_ask_end(asked);
-    return value;
-}
-
 static int64_t sum(const char *name)
 {
     int64_t sum = 0;
