@@ -189,10 +189,10 @@ STELE_MUST_CHECK enum stele_err stele_log_offset_at(struct stele_log *log, int64
                                                     struct stele_time_offset *out);
 
 /** Cuts everything from `offset` on (facts 8.6). At or above the end only the epochs are trimmed; below the first
- * segment it is a restart_at. Nothing is synced: a loss of power before the next flush may bring back what was cut,
- * with its old epochs, where newer batches were lost. Before the call the checkpointed high watermark and log start are
- * lowered to `offset` and the checkpointed recovery point to stele_log_point_after_cut, or a start after a crash would
- * take what is missing for damage. Errors: EXISTS while a flush is under way, whose files these are, unless only epochs
+ * segment it is a restart_at. It is durable then: no loss of power brings back what was cut under batches that were
+ * appended after it. Before the call the checkpointed high watermark and log start are lowered to `offset` and the
+ * checkpointed recovery point to stele_log_point_after_cut, or a start after a crash would take what is missing for
+ * damage. Errors: EXISTS while a flush is under way, whose files these are, unless only epochs
  * are trimmed: nothing was done, ask again after flush_end; IO, NO_SPACE, NO_MEMORY (the log is now FAILED), OFFLINE.
  */
 STELE_MUST_CHECK enum stele_err stele_log_truncate(struct stele_log *log, int64_t offset);

@@ -238,12 +238,17 @@ static enum stele_err note_cut(struct stele_log *log, int64_t offset)
     return err == STELE_NO_SPACE || err == STELE_NO_MEMORY ? STELE_OK : err;
 }
 
-/* The last segment of the log, and nothing of it is left: recovery counts on no byte of before being in such a file. */
-static enum stele_err sync_emptied(struct stele_log *log)
+/* What is appended next may be of the size of what was cut, byte for byte behind it. A loss of power that took the
+ * first new batches and kept others would leave old ones under them, which check and follow, and of which no leader
+ * would ever hear: so the cut is durable before anything is appended, names and all. */
+static enum stele_err sync_cut(struct stele_log *log, bool has_dropped, bool has_cut)
 {
     struct stele_file *file = NULL;
     struct stele_cached_file *cached = stele_log__active(log)->file;
-    enum stele_err err = stele_cached_file_pin(cached, &file);
+    enum stele_err err = has_dropped ? log->env->vfs->ops->sync_dir(log->env->vfs, log->dir) : STELE_OK;
+    if (err != STELE_OK || !has_cut)
+        return err;
+    err = stele_cached_file_pin(cached, &file);
     if (err != STELE_OK)
         return err;
     err = stele_sync_marked(file, log->dir);
@@ -251,16 +256,25 @@ static enum stele_err sync_emptied(struct stele_log *log)
     return err;
 }
 
-static enum stele_err cut(struct stele_log *log, int64_t offset)
+static enum stele_err cut_files(struct stele_log *log, int64_t offset)
 {
     enum stele_reason reason = STELE_REASON_TRUNCATED;
-    enum stele_err err = note_cut(log, offset);
+    int count = log->segment_count;
+    enum stele_err err = STELE_OK;
     while (log->segment_count > 1 && stele_log__active(log)->base_offset >= offset && err == STELE_OK)
         err = stele_log__drop_segments(log, log->segment_count - 1, log->segment_count, &reason);
+    struct stele_segment *seg = stele_log__active(log);
+    int64_t before = seg->bytes;
     if (err == STELE_OK)
-        err = stele_segment_truncate(stele_log__active(log), offset);
-    if (err == STELE_OK && stele_log__active(log)->bytes == 0)
-        err = sync_emptied(log);
+        err = stele_segment_truncate(seg, offset);
+    return err == STELE_OK ? sync_cut(log, log->segment_count < count, seg->bytes < before) : err;
+}
+
+static enum stele_err cut(struct stele_log *log, int64_t offset)
+{
+    enum stele_err err = note_cut(log, offset);
+    if (err == STELE_OK)
+        err = cut_files(log, offset);
     if (err != STELE_OK)
         return err;
     lower_to(log, offset);

@@ -370,6 +370,43 @@ static void test_deletion_then_a_loss_of_power(void **state)
     }
 }
 
+/* Batches are all of one size, so that a new one lies where an old one was: what a loss of power takes of the new ones
+ * must not leave old ones under others that it kept. */
+static void truncate_and_lose_power(uint64_t seed, int64_t cut, bool is_flushed)
+{
+    struct log_world w;
+    world_init(&w, sim_disk_new(seed));
+    assert_ok(world_vfs(&w)->ops->mkdir(world_vfs(&w), WORLD_DIR));
+    assert_ok(world_vfs(&w)->ops->sync_dir(world_vfs(&w), "/"));
+    world_open(&w);
+    world_append(&w, 20, 0);
+    if (is_flushed)
+        assert_ok(stele_log_flush(w.log));
+    int64_t point = stele_log_point_after_cut(w.log, cut);
+    assert_ok(stele_log_truncate(w.log, cut));
+    world_append(&w, (int)(30 - cut), 1);
+    world_drop(&w);
+    sim_disk_crash(w.disk, SIM_DISK_ADVERSARIAL);
+    world_reopen(&w, point, point);
+    const struct stele_epoch_cache *epochs = stele_log_epochs(w.log);
+    if (stele_epoch_cache_latest(epochs) == 1)
+        assert_int_equal(epochs->entries[epochs->count - 1].start_offset, cut);
+    assert_int_equal(stele_log_damaged_count(w.log), 0);
+    world_check_readable(&w, 0, stele_log_end_offset(w.log));
+    world_deinit(&w);
+}
+
+static void test_truncation_then_a_loss_of_power(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 100; seed++) {
+        for (int64_t cut = 0; cut < 20; cut++) {
+            truncate_and_lose_power(seed, cut, false);
+            truncate_and_lose_power(seed, cut, true);
+        }
+    }
+}
+
 /* Rot in records that were deleted: it takes nothing of what is alive, synced or not, and nobody is told of it. */
 static void test_rot_below_the_start_takes_nothing(void **state)
 {
@@ -681,6 +718,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_offsets_after_an_unclean_start, world_set_up, world_tear_down),
         cmocka_unit_test_setup_teardown(test_deletion_is_no_sync, world_set_up, world_tear_down),
         cmocka_unit_test(test_deletion_then_a_loss_of_power),
+        cmocka_unit_test(test_truncation_then_a_loss_of_power),
         cmocka_unit_test_setup_teardown(test_rot_below_the_start_takes_nothing, world_set_up, world_tear_down),
         cmocka_unit_test_setup_teardown(test_clean_start_scans_nothing, world_set_up, world_tear_down),
         cmocka_unit_test_setup_teardown(test_unclean_start_scans_from_the_recovery_point, world_set_up,
