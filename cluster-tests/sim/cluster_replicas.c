@@ -122,15 +122,38 @@ static void commit(struct look *look, int64_t to)
     }
 }
 
+/* This node has heard of the member since its machine booted last, with the directories that it has now. */
+static bool has_heard_of(const struct look *look, const struct cluster_node *node)
+{
+    const struct stele_image *image = &look->node->server.node->control.mlog.image;
+    const struct stele_image_member *member = stele_image_member_of(image, node->number + 1);
+    const struct stele_node *of = node->server.node;
+    if (member == NULL || !stele_uuid_equal(&member->boot_id, &of->options.boot_id))
+        return false;
+    for (int i = 0; i < stele_log_dirs_count(of->control.dirs); i++) {
+        struct stele_uuid id;
+        bool is_there = !stele_log_dirs_id(of->control.dirs, i, &id);
+        for (size_t k = 0; k < member->directory_count && !is_there; k++)
+            is_there = stele_uuid_equal(&member->directories[k], &id);
+        if (!is_there)
+            return false;
+    }
+    return true;
+}
+
 /* D11: what counts as committed is in every log that may lead by what the leader knows. A node that lost its memory
- * since it said what it has is found out later, unless what it said was on its disk. */
+ * since it said what it has is found out later, by a leader that is cut off much later, unless what it said was on its
+ * disk. */
 static void check_members(struct look *look, const struct stele_node_set *members, int64_t high_watermark)
 {
     for (int32_t i = 0; i < members->count; i++) {
         struct cluster_node *node = &look->run->nodes[members->ids[i] - 1];
         struct cluster_replica *replica = replica_of(node, look->topic, look->of->key.number);
-        bool may_lack = node->is_amnesiac && (!look->topic->flushes_before_ack || node->is_wiped);
-        if (!cluster_node_lives(node) || replica->of == NULL || replica->of->state != STELE_PARTITION_OPEN || may_lack)
+        if (!cluster_node_lives(node))
+            continue;
+        bool has_lost = node->is_amnesiac || !has_heard_of(look, node);
+        bool may_lack = has_lost && (!look->topic->flushes_before_ack || node->is_wiped);
+        if (replica->of == NULL || replica->of->state != STELE_PARTITION_OPEN || may_lack)
             continue;
         int64_t end_offset = stele_log_end_offset(replica->of->log);
         if (end_offset < high_watermark)
