@@ -366,19 +366,21 @@ void stele_replica__nodes_changed(struct stele_partition *partition)
     if (replica->role != STELE_REPLICA_LEADER)
         return;
     replica->leader.node_epoch = shard->node->node_epoch;
-    for (int32_t i = 0; i < replica->leader.replicas.count && replica->role == STELE_REPLICA_LEADER; i++) {
+    struct stele_node_status changed[STELE_REPLICAS_MAX];
+    struct stele_leader_event event = {.kind = STELE_LEADER_NODES, .nodes = changed};
+    for (int32_t i = 0; i < replica->leader.replicas.count; i++) {
         struct stele_node_status known = replica->leader.followers[i].status;
         struct stele_node_status now = status_of(shard, replica->leader.replicas.ids[i]);
         if (now.node_epoch < 0) { /* it is not registered any more */
             now = known;
             now.is_active = false;
         }
-        if (is_same_status(&known, &now))
-            continue;
-        struct stele_leader_update update;
-        struct stele_leader_event event = {.kind = STELE_LEADER_NODE, .nodes = &now, .node_count = 1};
-        lead_step(partition, &event, &update);
+        if (!is_same_status(&known, &now))
+            changed[event.node_count++] = now;
     }
+    struct stele_leader_update update;
+    if (event.node_count > 0)
+        lead_step(partition, &event, &update);
 }
 
 void stele_replica__wish_answered(struct stele_partition *partition, const struct stele_isr_answer *answer)

@@ -350,13 +350,17 @@ static void take_settings(struct stele_leader *leader, const struct stele_leader
     update->wakes_waiters = true;
 }
 
-static void take_node(struct stele_leader *leader, const struct stele_node_status *status,
-                      struct stele_leader_update *update)
+/* All at once: by one that is new and one that is old the watermark might pass what no metadata ever let it pass. */
+static void take_nodes(struct stele_leader *leader, const struct stele_leader_event *event,
+                       struct stele_leader_update *update)
 {
-    struct stele_leader_replica *replica = stele_leader__replica(leader, status->node_id);
-    if (replica && status->node_epoch >= replica->status.node_epoch) {
-        replica->status = *status;
-        update->wakes_waiters = true; /* the low watermark waits for those that live */
+    for (int32_t i = 0; i < event->node_count; i++) {
+        const struct stele_node_status *status = &event->nodes[i];
+        struct stele_leader_replica *replica = stele_leader__replica(leader, status->node_id);
+        if (replica && status->node_epoch >= replica->status.node_epoch) {
+            replica->status = *status;
+            update->wakes_waiters = true; /* the low watermark waits for those that live */
+        }
     }
 }
 
@@ -381,8 +385,8 @@ void stele_leader_step(struct stele_leader *leader, const struct stele_leader_ev
     case STELE_LEADER_FETCH:
         take_fetch(leader, event, update);
         break;
-    case STELE_LEADER_NODE:
-        take_node(leader, event->nodes, update);
+    case STELE_LEADER_NODES:
+        take_nodes(leader, event, update);
         break;
     case STELE_LEADER_SETTINGS:
         take_settings(leader, &event->settings, update);

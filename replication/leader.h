@@ -12,7 +12,8 @@
  *  2. The high watermark never falls while the node leads, and stands still while the committed in-sync set is smaller
  *     than min(min.insync.replicas, replicas) (KIP-966).
  *  3. What a follower has is believed only from a fetch that was validated by (last fetched epoch, offset) in the same
- *     step, in this leader epoch, of the follower's present life (KIP-101, KIP-903).
+ *     step, in this leader epoch, of the follower's present life (KIP-101, KIP-903). Word of a new life of it voids
+ *     what was believed: the watermark waits for it, or for metadata without it.
  *  4. A follower counts with the smallest of: its end; where its damage begins; with flush.before.ack, what it synced.
  *     So does its joining the in-sync set, or the set would hold members that lose committed records with their power.
  *  5. The high watermark may name what is not synced: flush.before.ack was switched on since, or it is an earlier
@@ -157,7 +158,7 @@ enum stele_leader_event_kind {
     STELE_LEADER_RESIGN,   /* it does not any more: metadata, removal, a failed disk */
     STELE_LEADER_FETCH,    /* a follower's fetch, the first time it is looked at */
     STELE_LEADER_LOG,      /* appended, synced, or the start was raised */
-    STELE_LEADER_NODE,     /* the image says something new of a node */
+    STELE_LEADER_NODES,    /* the image says something new of nodes */
     STELE_LEADER_SETTINGS, /* changed */
     STELE_LEADER_ISR_ANSWER,
     STELE_LEADER_TICK, /* the deadline */
@@ -169,7 +170,7 @@ struct stele_leader_event {
     int64_t now_ms; /* monotonic */
     struct stele_log_view log;
     const struct stele_partition_state *state; /* LEAD: its leader is this node. RESIGN: what ended it, or NULL */
-    const struct stele_node_status *nodes;     /* LEAD: of the replicas; those missing are not there. NODE: one */
+    const struct stele_node_status *nodes;     /* LEAD: of the replicas; those missing are not there. NODES: as told */
     int32_t node_count;
     int32_t fetcher_id; /* FETCH, as the next three */
     int64_t fetcher_epoch;

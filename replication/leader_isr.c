@@ -20,6 +20,9 @@ struct stele_leader_replica *stele_leader__replica(struct stele_leader *leader, 
 int64_t stele_leader__counted(const struct stele_leader *leader, const struct stele_leader_replica *replica)
 {
     int64_t counted = replica->end_offset;
+    if (replica->node_epoch < replica->status.node_epoch) {
+        return STELE_OFFSET_NONE; /* what it had in an earlier life it may have lost */
+    }
     if (replica->damaged_offset >= 0) {
         counted = stele_min_i64(counted, replica->damaged_offset);
     }

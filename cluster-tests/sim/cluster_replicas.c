@@ -122,14 +122,19 @@ static void commit(struct look *look, int64_t to)
     }
 }
 
-/* This node has heard of the member since its machine booted last, with the directories that it has now. */
+/* This leader has heard of the member since its machine booted last, with the directories that it has now. */
 static bool has_heard_of(const struct look *look, const struct cluster_node *node)
 {
+    const struct stele_leader *leader = &look->of->replica.leader;
     const struct stele_image *image = &look->node->server.node->control.mlog.image;
     const struct stele_image_member *member = stele_image_member_of(image, node->number + 1);
     const struct stele_node *of = node->server.node;
     if (member == NULL || !stele_uuid_equal(&member->boot_id, &of->options.boot_id))
         return false;
+    for (int32_t i = 0; i < leader->replicas.count; i++) {
+        if (leader->replicas.ids[i] == member->node_id && leader->followers[i].status.node_epoch < member->node_epoch)
+            return false; /* the word is on its way */
+    }
     for (int i = 0; i < stele_log_dirs_count(of->control.dirs); i++) {
         struct stele_uuid id;
         bool is_there = !stele_log_dirs_id(of->control.dirs, i, &id);

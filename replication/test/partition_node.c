@@ -589,7 +589,8 @@ void pw_node_apply(struct pw_world *world, struct pw_node *node, int until_index
     }
     for (int i = 0; i < world->config.node_count; i++) {
         if (is_changed[i] && node->leads) {
-            struct stele_leader_event event = {.kind = STELE_LEADER_NODE, .nodes = &node->statuses[i], .node_count = 1};
+            struct stele_leader_event event = {
+                .kind = STELE_LEADER_NODES, .nodes = &node->statuses[i], .node_count = 1};
             struct stele_leader_update update;
             leader_step(world, node, &event, &update);
         }
