@@ -21,11 +21,13 @@ void stele_epoch_cache_deinit(struct stele_epoch_cache *cache)
     cache->count = cache->capacity = 0;
 }
 
-static enum stele_err reserve(struct stele_epoch_cache *cache, int count)
+enum stele_err stele_epoch_cache_reserve(struct stele_epoch_cache *cache, int count)
 {
-    if (count <= cache->capacity)
+    int capacity = cache->capacity == 0 ? FIRST_ENTRIES : cache->capacity;
+    while (capacity - cache->count < count)
+        capacity *= 2;
+    if (capacity == cache->capacity || count == 0)
         return STELE_OK;
-    int capacity = cache->capacity == 0 ? FIRST_ENTRIES : cache->capacity * 2;
     struct stele_epoch_entry *entries =
         stele_mem_resize(cache->mem, STELE_MEM_LOG, cache->entries, (size_t)capacity * sizeof(*entries));
     if (entries == NULL)
@@ -42,7 +44,7 @@ enum stele_err stele_epoch_cache_assign(struct stele_epoch_cache *cache, int32_t
     const struct stele_epoch_entry *last = cache->count == 0 ? NULL : &cache->entries[cache->count - 1];
     if (last != NULL && last->epoch == epoch && offset >= last->start_offset)
         return STELE_OK;
-    enum stele_err err = reserve(cache, cache->count + 1);
+    enum stele_err err = stele_epoch_cache_reserve(cache, 1);
     if (err != STELE_OK)
         return err;
     while (cache->count > 0 &&

@@ -22,6 +22,8 @@ struct stele_epoch_cache {
 void stele_epoch_cache_init(struct stele_epoch_cache *cache, struct stele_mem *mem);
 void stele_epoch_cache_deinit(struct stele_epoch_cache *cache);
 
+/** Room for so many more: as many assignments need no memory. Errors: NO_MEMORY. */
+STELE_MUST_CHECK enum stele_err stele_epoch_cache_reserve(struct stele_epoch_cache *cache, int count);
 /** Notes that `epoch` starts at `offset`; ignored when it is the latest epoch already; removes entries it contradicts
  * from the tail. Errors: INVALID_ARGUMENT (negative), NO_MEMORY. */
 STELE_MUST_CHECK enum stele_err stele_epoch_cache_assign(struct stele_epoch_cache *cache, int32_t epoch,

@@ -310,7 +310,19 @@ enum stele_err stele_log_roll_if_old(struct stele_log *log, bool *out_rolled)
     return err;
 }
 
-static enum stele_err assign_epochs(struct appending *a)
+/* Room before the write, entries after it: an epoch of batches that are not there would be taken for the log's last. */
+static enum stele_err reserve_epochs(struct appending *a)
+{
+    int32_t epoch = stele_epoch_cache_latest(&a->log->epochs);
+    int changes = 0;
+    for (int i = 0; i < a->batches; i++) {
+        changes += a->log->headers[i].partition_leader_epoch != epoch ? 1 : 0;
+        epoch = a->log->headers[i].partition_leader_epoch;
+    }
+    return stele_epoch_cache_reserve(&a->log->epochs, changes);
+}
+
+static void assign_epochs(struct appending *a)
 {
     for (int i = 0; i < a->batches; i++) {
         const struct stele_batch_header *header = &a->log->headers[i];
@@ -318,10 +330,8 @@ static enum stele_err assign_epochs(struct appending *a)
             continue;
         enum stele_err err =
             stele_epoch_cache_assign(&a->log->epochs, header->partition_leader_epoch, header->base_offset);
-        if (err != STELE_OK)
-            return err;
+        STELE_ASSERT(err == STELE_OK); /* there is room */
     }
-    return STELE_OK;
 }
 
 static enum stele_err write_batches(struct appending *a)
@@ -355,6 +365,7 @@ static enum stele_err apply_batches(struct appending *a)
 {
     struct stele_log *log = a->log;
     log->log_end_offset = stele_batch_last_offset(&log->headers[a->batches - 1]) + 1;
+    assign_epochs(a);
     for (int i = 0; i < a->batches; i++) {
         const struct stele_batch_header *header = &log->headers[i];
         const struct stele_control *control = has_control(header) ? &log->controls[i] : NULL;
@@ -459,7 +470,7 @@ enum stele_err stele_log_append(struct stele_log *log, const struct stele_append
     if (err == STELE_OK)
         err = settle(log, reserve_txns(&a), "a transaction index that cannot be read");
     if (err == STELE_OK)
-        err = assign_epochs(&a);
+        err = reserve_epochs(&a);
     if (err == STELE_OK)
         err = write_batches(&a);
     if (err == STELE_OK)

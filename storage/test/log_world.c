@@ -409,7 +409,9 @@ void world_stand(struct log_world *w, struct world_standing *out_at)
                                       .end = stele_log_end_offset(log),
                                       .high_watermark = stele_log_high_watermark(log),
                                       .recovery_point = stele_log_checkpoint_point(log),
-                                      .damaged = stele_log_damaged_count(log)};
+                                      .damaged = stele_log_damaged_count(log),
+                                      .epochs = stele_log_epochs(log)->count,
+                                      .latest_epoch = stele_epoch_cache_latest(stele_log_epochs(log))};
     for (int i = 0; i < stele_log_segment_count(log); i++) {
         struct stele_txn_index *txns = &stele_log_segment(log, i)->txns;
         assert_ok(stele_txn_index_load(txns));

@@ -87,13 +87,14 @@ void world_delete(struct log_world *w, struct path path);
 /* Where a log stands. */
 struct world_standing {
     int64_t start, end, high_watermark, recovery_point;
-    int aborted, damaged;
+    int aborted, damaged, epochs;
+    int32_t latest_epoch;
     uint8_t *producers; /* a snapshot */
     size_t producers_bytes;
 };
 void world_stand(struct log_world *w, struct world_standing *out_at);
 void world_leave(struct log_world *w, struct world_standing *at);
-/** All but the recovery point. Prints the first difference. */
+/** All but the recovery point and the epochs, whose file may know more. Prints the first difference. */
 bool world_is_same(const struct world_standing *a, const struct world_standing *b);
 
 /* A kind of failing call, and what happens to the machine afterwards. */

@@ -455,8 +455,9 @@ static void check_survivor(struct failing *f, const struct operation *op, const 
     struct world_standing now;
     stele_log_check(f->w.log);
     world_stand(&f->w, &now);
+    CHECK(f, now.latest_epoch == before->latest_epoch);
     if ((op->flags & DROPS) == 0 || now.start == before->start)
-        CHECK(f, world_is_same(before, &now));
+        CHECK(f, world_is_same(before, &now) && now.epochs == before->epochs);
     world_leave(&f->w, &now);
     CHECK(f, op->run(f) == STELE_OK);
     check_done(f, done);
