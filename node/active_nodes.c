@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "node/node_struct.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { RETRY_MS = 50, HEARD_MS = 10 /* between the arrival of a heartbeat and its touch, at most */ };
@@ -144,8 +145,6 @@ static const char *why_refused(enum stele_err err)
         return "its listeners or log directories are not legal, or are another node's (was a directory copied?)";
     case STELE_DUPLICATE_BROKER_REGISTRATION:
         return "a node with that number is alive: check node.id (--node) of both, or wait until the other has gone";
-    case STELE_UNSUPPORTED_VERSION:
-        return "its program does not know the level of this cluster: install the version that the others run";
     }
     return stele_err_text(err);
 }
@@ -167,6 +166,14 @@ static void refuse(struct stele_active_nodes *nodes, struct stele_node_ask *ask,
     const struct stele_node_registration *node = &ask->registration->node;
     ask->err = err;
     ask->message = why_refused(err);
+    if (err == STELE_UNSUPPORTED_VERSION) {
+        (void)snprintf(ask->text, sizeof(ask->text),
+                       "its program (version %.40s) runs levels %d to %d, and this cluster is at level %d: install the "
+                       "version that the others run",
+                       node->version, (int)node->feature_min, (int)node->feature_max,
+                       (int)log_of(nodes->active)->image.level);
+        ask->message = ask->text;
+    }
     if (stele_uuid_equal(&nodes->refused_incarnation, &node->incarnation_id) && nodes->refused_err == err)
         return;
     nodes->refused_incarnation = node->incarnation_id;

@@ -50,13 +50,14 @@ struct stele_node_ask {
     /* The answer. Errors: those of stele_registry_register and stele_registry_heartbeat; NOT_CONTROLLER, NO_MEMORY,
      * NO_SPACE as a turn has them; UNREGISTER: BROKER_ID_NOT_REGISTERED, INVALID_REQUEST (it votes, or serves). */
     enum stele_err err;
-    const char *message;                    /* a constant; "" without an error */
+    const char *message;                    /* a constant, or `text`; "" without an error */
     int64_t node_epoch;                     /* REGISTER */
     struct stele_heartbeat_verdict verdict; /* HEARTBEAT */
 
     struct stele_active_nodes *nodes; /* the rest is node/active_nodes.c's; all zero before */
     struct stele_active_turn turn;
     struct stele_registration_verdict registered;
+    char text[256];
     bool was_known;
     int64_t last_offset; /* of the batch */
 };

@@ -27,6 +27,21 @@ static void answer(struct level_call *level, enum stele_err err, const char *mes
     stele_shard_send(level->control->shard, call->shard, &level->task);
 }
 
+/* Who votes reads every record, and says what it can run when it registers. */
+static enum stele_err check_voters(const struct level_call *level, struct stele_error *error)
+{
+    const struct stele_metadata_log *mlog = &level->control->mlog;
+    const struct stele_voters *voters = stele_quorum_voters(&mlog->quorum);
+    for (int32_t i = 0; i < voters->count && level->control->peers.shard != NULL; i++) {
+        if (stele_image_member_of(&mlog->image, voters->keys[i].node_id) == NULL)
+            return stele_error_set(error, STELE_FEATURE_UPDATE_FAILED,
+                                   "node %d votes and has not registered, so nobody knows which levels it runs: start "
+                                   "it, or take it out of the voters",
+                                   (int)voters->keys[i].node_id);
+    }
+    return STELE_OK;
+}
+
 static enum stele_err check(const struct level_call *level, int32_t wanted, struct stele_error *error)
 {
     const struct stele_image *image = &level->control->mlog.image;
@@ -46,7 +61,7 @@ static enum stele_err check(const struct level_call *level, int32_t wanted, stru
                                    (int)member->node_id, member->software_version, (int)member->level_min,
                                    (int)member->level_max);
     }
-    return STELE_OK;
+    return check_voters(level, error);
 }
 
 static void begin(struct stele_active_turn *turn)

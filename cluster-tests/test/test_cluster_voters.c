@@ -186,6 +186,66 @@ static void test_level(void **state)
     cluster_nodes_deinit(&nodes);
 }
 
+static int64_t told_levels;
+
+static void note_refusal(struct sim_server *server, const struct stele_trace_event *event)
+{
+    (void)server;
+    if (event->kind == STELE_TRACE_NODE_REFUSED && strstr(event->text, "runs levels 1 to 2") != NULL &&
+        strstr(event->text, "this cluster is at level 3") != NULL)
+        told_levels++;
+}
+
+static const char *ask_level(int32_t asked, int32_t level, enum stele_err err)
+{
+    struct stele_request request = {.header = {.api = STELE_API_UPDATE_LEVEL}, .body.update_level = {.level = level}};
+    const struct stele_update_level_response *response = &cluster_nodes_ask(&nodes, asked, &request)->body.update_level;
+    assert_int_equal(response->err, err);
+    return response->message;
+}
+
+/* A leader of a newer version leaves the level as it is: raised by hand, when every voter and every registered node is
+ * known to run it. A node that does not run the level that holds is refused, and the reason names both. */
+static void test_level_of_others(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        begin(seed);
+        int32_t first = cluster_nodes_leader(&nodes);
+        for (int32_t id = 1; id <= CLUSTER_NODES; id++)
+            cluster_nodes_control(&nodes, id)->mlog.image.level = STELE_METADATA_LEVEL - 1;
+        sim_server_die(&nodes.nodes[first - 1], SIM_DEATH_KILL);
+        while (cluster_nodes_leader(&nodes) == 0)
+            cluster_nodes_run(&nodes, 10000);
+        int32_t leader = cluster_nodes_leader(&nodes),
+                third = other_than(leader) == first ? other_than(first) : other_than(leader);
+        struct stele_image *image = &cluster_nodes_control(&nodes, leader)->mlog.image;
+        assert_int_equal(image->level, STELE_METADATA_LEVEL - 1);
+        assert_int_equal(cluster_nodes_control(&nodes, third)->mlog.image.level, STELE_METADATA_LEVEL - 1);
+        struct stele_image_member *member = image->members;
+        while (member->node_id != first)
+            member = member->next;
+        member->level_max = STELE_METADATA_LEVEL - 1;
+        assert_non_null(
+            strstr(ask_level(leader, STELE_METADATA_LEVEL, STELE_FEATURE_UPDATE_FAILED), "runs levels 1 to 1"));
+        member->level_max = STELE_METADATA_LEVEL;
+        member->node_id = 99;
+        assert_non_null(
+            strstr(ask_level(leader, STELE_METADATA_LEVEL, STELE_FEATURE_UPDATE_FAILED), "has not registered"));
+        member->node_id = first;
+        (void)ask_level(leader, STELE_METADATA_LEVEL, STELE_OK);
+        assert_int_equal(image->level, STELE_METADATA_LEVEL);
+        image->level = STELE_METADATA_LEVEL + 1;
+        told_levels = 0;
+        nodes.nodes[leader - 1].traced = note_refusal;
+        sim_server_start(&nodes.nodes[first - 1]);
+        cluster_nodes_run(&nodes, 5 * SECOND_US);
+        assert_true(told_levels > 0);
+        assert_int_not_equal(nodes.nodes[first - 1].state, SIM_SERVER_SERVING);
+        cluster_nodes_deinit(&nodes);
+    }
+}
+
 static struct stele_call second;
 static bool is_second_done;
 
@@ -248,9 +308,9 @@ static void test_hurry(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_readmit),   cmocka_unit_test(test_remove_add), cmocka_unit_test(test_remove_leader),
-        cmocka_unit_test(test_too_early), cmocka_unit_test(test_describe),   cmocka_unit_test(test_level),
-        cmocka_unit_test(test_hurry),
+        cmocka_unit_test(test_readmit),         cmocka_unit_test(test_remove_add), cmocka_unit_test(test_remove_leader),
+        cmocka_unit_test(test_too_early),       cmocka_unit_test(test_describe),   cmocka_unit_test(test_level),
+        cmocka_unit_test(test_level_of_others), cmocka_unit_test(test_hurry),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
