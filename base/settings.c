@@ -379,6 +379,18 @@ bool stele_settings_is_set(const struct stele_settings *settings, const char *na
     return text != NULL && text != row->default_text;
 }
 
+void stele_settings_unset(struct stele_settings *settings, const char *name)
+{
+    int row = 0, at = 0;
+    bool is_known = find_name(settings->rows, settings->count, name, &row, &at);
+    STELE_ASSERT(is_known);
+    for (at = 0; at < NAMES_MAX; at++) {
+        stele_mem_free(settings->mem, settings->values[row].texts[at]);
+        stele_mem_free(settings->mem, settings->values[row].origins[at]);
+        settings->values[row].texts[at] = settings->values[row].origins[at] = NULL;
+    }
+}
+
 enum stele_err stele_settings_check_topic(const struct stele_setting_row *rows, int count, const char *topic_name,
                                           const char *value, struct stele_error *error)
 {

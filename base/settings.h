@@ -62,6 +62,8 @@ bool stele_settings_bool(const struct stele_settings *settings, const char *name
 const char *stele_settings_text(const struct stele_settings *settings,
                                 const char *name); /* borrowed until set; "" when unset without default */
 bool stele_settings_is_set(const struct stele_settings *settings, const char *name);
+/** Back to the default, whichever of its names it was set by. The name must exist (assertion). */
+void stele_settings_unset(struct stele_settings *settings, const char *name);
 /** A topic value over the node's settings: checks name and bounds of a topic setting. Errors: INVALID_CONFIG. */
 STELE_MUST_CHECK enum stele_err stele_settings_check_topic(const struct stele_setting_row *rows, int count,
                                                            const char *topic_name, const char *value,

@@ -77,6 +77,7 @@ stele partition elect --all | cluster-tests/process/test_admin.sh | "$stele" par
 stele partition elect --unclean * | cluster-tests/process/test_admin.sh | "$stele" partition elect --unclean
 stele partition elect * | cluster-tests/process/test_admin.sh | "$stele" partition elect m
 stele node unregister * | cluster-tests/process/test_admin.sh | "$stele" node unregister
+stele config set --cluster * | cluster-tests/process/test_cli.sh | "$stele" config set --cluster
 stele node status | cluster-tests/process/test_cli.sh | "$stele" node status
 stele node slowlog | docs/tour.sh | stele node slowlog
 stele log explain | docs/tour.sh | stele log explain

@@ -6,6 +6,7 @@
 #include "node/settings.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum { RETRY_MS = 100 };
 
@@ -24,6 +25,18 @@ static enum stele_err lay_over(struct stele_controller *control, struct stele_se
     return STELE_OK;
 }
 
+/* Another value holds than the one that this node was started with. */
+static void tell_shared(const struct stele_controller *control, const struct stele_settings *settings)
+{
+    const struct stele_settings *own = control->node->options.settings;
+    for (int i = 0; stele_node_shared_setting(i) != NULL; i++) {
+        const char *name = stele_node_shared_setting(i);
+        const char *holds = stele_settings_text(settings, name);
+        if (stele_settings_is_set(own, name) && strcmp(stele_settings_text(own, name), holds) != 0)
+            stele_trace(control->shard->env, STELE_TRACE_SETTING_SHARED, name, holds, 0, 0, 0);
+    }
+}
+
 static enum stele_err make_settings(struct stele_controller *control, struct stele_settings **out_settings)
 {
     struct stele_image *image = &control->mlog.image;
@@ -31,6 +44,8 @@ static enum stele_err make_settings(struct stele_controller *control, struct ste
     char subject[16];
     (void)snprintf(subject, sizeof(subject), "%d", (int)control->node->node_id);
     enum stele_err err = stele_settings_copy(control->node->options.settings, control->node->mem, &settings);
+    for (int i = 0; err == STELE_OK && control->peers.shard != NULL && stele_node_shared_setting(i) != NULL; i++)
+        stele_settings_unset(settings, stele_node_shared_setting(i));
     if (err == STELE_OK)
         err = lay_over(control, settings, stele_image_settings_of(image, STELE_SUBJECT_CLUSTER, ""),
                        STELE_ORIGIN_OF_CLUSTER);
@@ -104,6 +119,8 @@ void stele_controller_take_settings(struct stele_controller *control)
         if (node->settings != node->options.settings)
             stele_settings_free(node->settings);
         node->settings = settings;
+        if (control->state == STELE_CONTROLLER_STARTING && control->peers.shard != NULL)
+            tell_shared(control, settings);
         node->mem->limit_bytes = stele_node_memory_budget(settings);
         stele_node_take_limits(node);
         if (node->options.settings_changed != NULL)

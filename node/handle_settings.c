@@ -338,32 +338,38 @@ static enum stele_err try_topic(const struct settings_call *settings, struct ste
     return stele_settings_overlay(settings->control->node->settings, names, values, count, out, error);
 }
 
+/* It is the cluster's or a topic's, never a node's (node/settings.h). */
+static bool is_shared(const struct settings_call *settings, const char *name)
+{
+    int at = 0;
+    while (stele_node_shared_setting(at) != NULL && strcmp(stele_node_shared_setting(at), name) != 0)
+        at++;
+    return settings->control->peers.shard != NULL && stele_node_shared_setting(at) != NULL;
+}
+
 static enum stele_err try_node(const struct settings_call *settings, struct stele_settings **out,
                                struct stele_error *error)
 {
     const struct stele_alter_settings_request *request = &settings->call->request.body.alter_settings;
     enum stele_err err = stele_settings_copy(settings->control->node->settings, settings->control->node->mem, out);
     for (size_t i = 0; i < request->setting_count && err == STELE_OK; i++) {
-        if (request->settings[i].value != NULL)
+        if (request->settings[i].value == NULL && is_shared(settings, request->settings[i].name))
+            stele_settings_unset(*out, request->settings[i].name);
+        else if (request->settings[i].value != NULL)
             err = stele_settings_set(*out, request->settings[i].name, request->settings[i].value, "", error);
     }
     return err;
 }
 
-/* A leader and the controller must mean the same by it. */
-static enum stele_err check_min_isr(struct settings_call *settings, int32_t min_isr, struct stele_error *error)
+static enum stele_err check_shared(const struct settings_call *settings, struct stele_error *error)
 {
     const struct stele_alter_settings_request *request = &settings->call->request.body.alter_settings;
-    settings->min_isr = min_isr;
     for (size_t i = 0; i < request->setting_count; i++) {
-        if (strcmp(request->settings[i].name, MIN_ISR) != 0)
-            continue;
-        if (settings->kind == STELE_SUBJECT_NODE && settings->control->peers.shard != NULL &&
+        if (settings->kind == STELE_SUBJECT_NODE && is_shared(settings, request->settings[i].name) &&
             request->settings[i].value != NULL)
             return stele_error_set(error, STELE_INVALID_CONFIG,
-                                   MIN_ISR " is the same on all nodes: set it for the cluster, or for a topic");
-        if (settings->kind == STELE_SUBJECT_CLUSTER && request->settings[i].value == NULL)
-            settings->min_isr = 1; /* what the nodes were started with: no more is sure */
+                                   "%s is the same on all nodes: set it for the cluster, or for a topic",
+                                   request->settings[i].name);
     }
     return STELE_OK;
 }
@@ -385,7 +391,9 @@ static enum stele_err check_alter(struct settings_call *settings, struct stele_e
     if (err == STELE_OK)
         err = stele_throttle_check(trial, error);
     if (err == STELE_OK)
-        err = check_min_isr(settings, config.min_insync_replicas, error);
+        settings->min_isr = config.min_insync_replicas;
+    if (err == STELE_OK)
+        err = check_shared(settings, error);
     const struct stele_node_options *options = &settings->control->node->options;
     if (err == STELE_OK && options->check_settings != NULL)
         err = options->check_settings(options->arg, trial, error);

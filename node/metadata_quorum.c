@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "node/metadata_log.h"
 #include "node/node_struct.h"
+#include "node/settings.h"
 
 #include <string.h>
 
@@ -62,13 +63,44 @@ static void name_voters(struct stele_metadata_log *mlog, const struct stele_vote
         .kind = STELE_METADATA_VOTERS, .u.voters = {.voters = out->named, .voter_count = (size_t)voters->count}};
 }
 
+/* Where a topic has no value of its own these hold for all nodes alike: of a partition they must mean the same to its
+ * leader and to the controller. So the configuration of the node that makes the cluster becomes the cluster's. A node
+ * that is alone goes by its own. */
+static int add_shared_settings(const struct stele_metadata_log *mlog, struct stele_metadata_record *records)
+{
+    const struct stele_node *node = mlog->shard->node;
+    int count = 0;
+    if (node->control.peers.shard == NULL)
+        return 0;
+    for (int i = 0; stele_node_shared_setting(i) != NULL; i++) {
+        const char *name = stele_node_shared_setting(i);
+        if (stele_settings_is_set(node->options.settings, name))
+            records[count++] = (struct stele_metadata_record){
+                .kind = STELE_METADATA_SETTING,
+                .u.setting = {.scope = STELE_SUBJECT_CLUSTER,
+                              .subject = "",
+                              .name = name,
+                              .value = stele_settings_text(node->options.settings, name)}};
+    }
+    return count;
+}
+
+/* A level never goes back, and who does not know it cannot read on: whoever has others beside it lets a person raise it
+ * (node/handle_update_level.c looks whether all know it). */
+static bool raises_level(const struct stele_metadata_log *mlog)
+{
+    const struct stele_image *image = &mlog->image;
+    return image->level < STELE_METADATA_LEVEL && image->cluster_id != NULL && image->members == NULL &&
+           stele_quorum_voters(&mlog->quorum)->count == 1;
+}
+
 /* What a new leader writes first: who leads, and what the log must say before that. */
 static enum stele_err lead(struct stele_metadata_log *mlog)
 {
     const struct stele_voters *voters = stele_quorum_voters(&mlog->quorum);
     struct stele_quorum_replica all[STELE_VOTERS_MAX], granting[STELE_VOTERS_MAX];
     struct voters_record named;
-    struct stele_metadata_record records[4];
+    struct stele_metadata_record records[4 + STELE_SHARED_SETTINGS];
     size_t granting_count = 0;
     int count = 0;
     for (int32_t i = 0; i < voters->count; i++) {
@@ -77,13 +109,15 @@ static enum stele_err lead(struct stele_metadata_log *mlog)
         if ((mlog->quorum.granted_mask & UINT32_C(1) << i) != 0)
             granting[granting_count++] = all[i];
     }
-    if (stele_log_end_offset(mlog->log) == 0)
+    if (stele_log_end_offset(mlog->log) == 0) {
         records[count++] = (struct stele_metadata_record){
             .kind = STELE_METADATA_FORMAT,
             .u.format = {.format = "stele", .level = STELE_METADATA_LEVEL, .cluster_id = mlog->new_cluster_id}};
-    else if (mlog->image.level < STELE_METADATA_LEVEL && mlog->image.cluster_id != NULL)
+        count += add_shared_settings(mlog, records + count);
+    } else if (raises_level(mlog)) {
         records[count++] = (struct stele_metadata_record){.kind = STELE_METADATA_LEVEL_CHANGE,
                                                           .u.level = {.level = STELE_METADATA_LEVEL}};
+    }
     records[count++] = (struct stele_metadata_record){.kind = STELE_METADATA_LEADER_CHANGE,
                                                       .u.leader_change = {.leader_id = mlog->quorum.self.node_id,
                                                                           .voters = all,

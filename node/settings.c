@@ -43,6 +43,12 @@ const struct stele_setting_row *stele_node_setting_rows(int *out_count)
     return rows;
 }
 
+const char *stele_node_shared_setting(int at)
+{
+    static const char *const names[STELE_SHARED_SETTINGS] = {"min.insync.replicas", "log.flush.before.ack"};
+    return at < STELE_SHARED_SETTINGS ? names[at] : NULL;
+}
+
 static bool list_has(const char *list, const char *word)
 {
     size_t bytes = strlen(word);

@@ -12,6 +12,13 @@ const struct stele_setting_row *stele_node_setting_rows(int *out_count);
 #define STELE_ORIGIN_OF_CLUSTER "cluster"
 #define STELE_ORIGIN_OF_NODE "node"
 
+enum { STELE_SHARED_SETTINGS = 2 };
+
+/** Settings that mean the same on all nodes of a cluster, by their names as a node's; NULL: no more. A leader and the
+ * controller judge a partition by them, each for itself: so what a node was started with counts only for a node that is
+ * alone, and for the cluster that it makes (KIP-966 does so with min.insync.replicas). */
+const char *stele_node_shared_setting(int at);
+
 /** A log's configuration from settings in which a topic's values were laid over the node's. */
 void stele_node_log_config(const struct stele_settings *settings, struct stele_log_config *out_config);
 

@@ -327,8 +327,8 @@ static void test_lower_min_insync(void **state)
     }
 }
 
-/* A node alone cannot have another min.insync.replicas than the others. */
-static void test_min_insync_of_a_node(void **state)
+/* A node alone cannot have another value than the others of what a leader and the controller judge by. */
+static void test_shared_setting_of_a_node(void **state)
 {
     const int replicas[] = {0};
     struct stele_altered_setting settings[] = {{"min.insync.replicas", "2"}};
@@ -338,7 +338,55 @@ static void test_min_insync_of_a_node(void **state)
     (void)state;
     begin(1, replicas, 1, "1");
     assert_int_equal(ask(&request)->body.alter_settings.err, STELE_INVALID_CONFIG);
+    settings[0] = (struct stele_altered_setting){"log.flush.before.ack", "true"};
+    assert_int_equal(ask(&request)->body.alter_settings.err, STELE_INVALID_CONFIG);
     end();
+}
+
+/* Nodes that were started with different values go by those of the node that made the cluster, all of them, also when
+ * they are started with others later; a change at run time reaches all. */
+static void test_shared_settings(void **state)
+{
+    static const char *const min_isrs[] = {"2", NULL, "3"};
+    static const char *const flushes[] = {"true", NULL, "false"};
+    struct stele_altered_setting settings[] = {{"min.insync.replicas", "2"}, {"log.flush.before.ack", NULL}};
+    const struct stele_request request = {
+        .header.api = STELE_API_ALTER_SETTINGS,
+        .body.alter_settings = {
+            .kind = STELE_SUBJECT_CLUSTER, .subject = "", .settings = settings, .setting_count = 2}};
+    (void)state;
+    for (uint64_t seed = 1; seed <= 2 * (uint64_t)SEEDS; seed++) {
+        struct stele_error error;
+        cluster_nodes_init(&cluster, seed);
+        for (int i = 0; i < CLUSTER_NODES; i++) {
+            if (min_isrs[i] == NULL)
+                continue;
+            struct stele_settings *own = cluster.nodes[i].settings;
+            assert_ok(stele_settings_set(own, "min.insync.replicas", min_isrs[i], "test", &error));
+            assert_ok(stele_settings_set(own, "log.flush.before.ack", flushes[i], "test", &error));
+        }
+        cluster_nodes_start(&cluster);
+        int32_t maker = cluster_nodes_leader(&cluster);
+        int64_t min_isr = stele_settings_int(cluster.nodes[maker - 1].settings, "min.insync.replicas");
+        bool flushes_first = stele_settings_bool(cluster.nodes[maker - 1].settings, "log.flush.before.ack");
+        for (int round = 0; round < 3; round++) {
+            for (int i = 0; i < CLUSTER_NODES; i++) {
+                const struct stele_settings *in_force = cluster.nodes[i].node->settings;
+                assert_int_equal(stele_settings_int(in_force, "min.insync.replicas"), min_isr);
+                assert_int_equal(stele_settings_bool(in_force, "log.flush.before.ack"), flushes_first);
+            }
+            if (round == 0) {
+                kill_node(maker, SIM_DEATH_KILL);
+                cluster_nodes_start(&cluster);
+            } else if (round == 1) {
+                assert_ok(ask(&request)->body.alter_settings.err);
+                cluster_nodes_run(&cluster, SECOND_US);
+                min_isr = 2;
+                flushes_first = false;
+            }
+        }
+        end();
+    }
 }
 
 /* A directory that fails takes its replicas offline: the lead moves, and only a restart with a disk that works brings
@@ -382,7 +430,8 @@ int main(void)
         cmocka_unit_test(test_forced_past_a_silent_one),
         cmocka_unit_test(test_former_life),
         cmocka_unit_test(test_lower_min_insync),
-        cmocka_unit_test(test_min_insync_of_a_node),
+        cmocka_unit_test(test_shared_setting_of_a_node),
+        cmocka_unit_test(test_shared_settings),
         cmocka_unit_test(test_failed_directory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
