@@ -60,9 +60,10 @@ static enum stele_err see_member(struct stele_active *active, const struct stele
                                             .offline_directories = node.offline_directories};
     if (known->is_fenced == node.is_fenced && known->is_shutting_down == node.is_shutting_down &&
         known->offline_directories == node.offline_directories)
-        return STELE_OK;
-    return stele_registry_apply_flags(&active->registry, node.node_id, node.node_epoch, &flags,
-                                      stele_env_mono_ms(active->control->shard->env));
+        return stele_registry_apply(&active->registry, &node); /* it may have told others of its listeners */
+    enum stele_err err = stele_registry_apply_flags(&active->registry, node.node_id, node.node_epoch, &flags,
+                                                    stele_env_mono_ms(active->control->shard->env));
+    return err == STELE_OK ? stele_registry_apply(&active->registry, &node) : err;
 }
 
 /* Errors: NO_MEMORY; the rest is seen the next time. */
@@ -71,17 +72,19 @@ static enum stele_err see_image(struct stele_active *active)
     const struct stele_image *image = &log_of(active)->image;
     const struct stele_node_registration *known;
     int32_t at = 0;
-    while ((known = stele_registry_at(&active->registry, at)) != NULL) {
+    bool is_seen = active->seen_members == image->member_records;
+    while (!is_seen && (known = stele_registry_at(&active->registry, at)) != NULL) {
         if (stele_image_member_of(image, known->node_id) == NULL)
             stele_registry_apply_removal(&active->registry, known->node_id);
         else
             at++;
     }
-    for (const struct stele_image_member *member = image->members; member != NULL; member = member->next) {
+    for (const struct stele_image_member *member = image->members; member != NULL && !is_seen; member = member->next) {
         enum stele_err err = see_member(active, member);
         if (err != STELE_OK)
             return err;
     }
+    active->seen_members = image->member_records;
     active->seen_offset = log_of(active)->applied_offset;
     return STELE_OK;
 }
@@ -453,7 +456,7 @@ static void begin(struct stele_active *active)
 {
     active->is_active = true;
     active->epoch = log_of(active)->quorum.election.epoch;
-    active->seen_offset = -1;
+    active->seen_offset = active->seen_members = -1;
 }
 
 static void end(struct stele_active *active)

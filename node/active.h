@@ -45,6 +45,7 @@ struct stele_active {
     bool is_active;
     int32_t epoch;                  /* of the quorum, in which it is */
     int64_t seen_offset;            /* up to which the registry has seen the image */
+    int64_t seen_members;           /* of the image's records of members, likewise */
     struct stele_timer timer;       /* looks again when there was no memory */
     struct stele_list turns;        /* that wait */
     struct stele_active_turn *turn; /* under way */

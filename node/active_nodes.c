@@ -10,7 +10,11 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { RETRY_MS = 50, HEARD_MS = 10 /* between the arrival of a heartbeat and its touch, at most */ };
+enum {
+    RETRY_MS = 50,
+    PARTITIONS_MAX = 10000,
+    HEARD_MS = 10 /* between the arrival of a heartbeat and its touch, at most */
+};
 
 static struct stele_controller *control_of(const struct stele_active_nodes *nodes)
 {
@@ -44,6 +48,7 @@ struct node_change {
     bool has_lost_memory;    /* what was not synced is gone */
     bool has_lost_directory; /* all that lay in one of them is gone; nobody knows here what that was */
     bool is_gone;            /* for good */
+    bool is_cut;             /* there is more than one batch takes */
 };
 
 /* Whether records count as safe before they are synced. */
@@ -86,14 +91,56 @@ static enum stele_err change_partition(const struct node_change *how, const stru
     return stele_active_change(how->turn, topic, number, &change, &how->assumption, &outcome);
 }
 
-static enum stele_err change_partitions(const struct node_change *how)
+static enum stele_err change_partitions(struct node_change *how)
 {
     const struct stele_image *image = &log_of(how->turn->active)->image;
+    int count_max = how->turn->count + how->turn->active->control->active_nodes.partitions_max;
     enum stele_err err = STELE_OK;
     for (const struct stele_image_topic *topic = image->by_name; topic != NULL; topic = topic->by_name.next) {
-        for (int32_t number = 0; number < topic->partition_count && err == STELE_OK; number++)
+        for (int32_t number = 0; number < topic->partition_count && err == STELE_OK; number++) {
+            how->is_cut = how->turn->count == count_max;
+            if (how->is_cut)
+                return STELE_OK;
             err = change_partition(how, topic, number);
+        }
     }
+    return err;
+}
+
+/* The node's record is the first of the turn. For as long as it waits the life of before counts as fenced. */
+static void wait_with_record(struct stele_active_turn *turn, int32_t node_id)
+{
+    const struct stele_node_registration *known = stele_registry_find(&turn->active->registry, node_id);
+    struct stele_metadata_record *records = turn->records;
+    if (known != NULL && !known->is_fenced) {
+        struct stele_node_registration fenced = *known;
+        fenced.is_fenced = true;
+        int last = turn->count;
+        if (stele_active_add_node(turn, &fenced) == STELE_OK) {
+            turn->records[0] = turn->records[last];
+            turn->count = last;
+            return;
+        }
+    }
+    memmove(records, records + 1, (size_t)--turn->count * sizeof(*records));
+}
+
+/* The partitions that go with the node's record, which is in the turn. */
+static enum stele_err add_partitions(struct node_change *how)
+{
+    enum stele_err err = change_partitions(how);
+    if (err == STELE_OK && how->is_cut)
+        how->turn->active->control->active_nodes.wants_settling = true;
+    return err;
+}
+
+/* The same when the record says what cannot be seen later: that something is lost, or the node gone. */
+static enum stele_err add_lost_partitions(struct node_change *how, bool *out_is_partial)
+{
+    enum stele_err err = change_partitions(how);
+    *out_is_partial = err == STELE_OK && how->is_cut;
+    if (*out_is_partial)
+        wait_with_record(how->turn, how->assumption.node_id);
     return err;
 }
 
@@ -125,7 +172,7 @@ static enum stele_err add_flags(struct stele_active_turn *turn, int32_t node_id,
     node.is_shutting_down = verdict->is_shutting_down;
     node.offline_directories = verdict->offline_directories;
     enum stele_err err = stele_active_add_node(turn, &node);
-    return err == STELE_OK ? change_partitions(&how) : err;
+    return err == STELE_OK ? add_partitions(&how) : err;
 }
 
 /* Where the batch of a turn will lie. */
@@ -182,17 +229,18 @@ static void refuse(struct stele_active_nodes *nodes, struct stele_node_ask *ask,
                 node->listener_count > 0 ? node->listeners[0].host : "-", ask->message, node->node_id, 0, 0);
 }
 
-static enum stele_err add_registration(struct stele_active_turn *turn, const struct stele_registration_verdict *verdict)
+static enum stele_err add_registration(struct stele_node_ask *ask)
 {
-    struct node_change how = {.turn = turn,
+    const struct stele_registration_verdict *verdict = &ask->registered;
+    struct node_change how = {.turn = &ask->turn,
                               .assumption = {.node_id = verdict->record.node_id,
                                              .node_epoch = verdict->record.node_epoch,
                                              .is_active = false},
                               .leaves = true,
                               .has_lost_memory = verdict->has_lost_memory,
                               .has_lost_directory = verdict->lost_directories != 0};
-    enum stele_err err = stele_active_add_node(turn, &verdict->record);
-    return err == STELE_OK && !verdict->is_same_incarnation ? change_partitions(&how) : err;
+    enum stele_err err = stele_active_add_node(how.turn, &verdict->record);
+    return err == STELE_OK && !verdict->is_same_incarnation ? add_lost_partitions(&how, &ask->is_partial) : err;
 }
 
 static enum stele_err begin_registration(struct stele_active_nodes *nodes, struct stele_node_ask *ask)
@@ -210,7 +258,7 @@ static enum stele_err begin_registration(struct stele_active_nodes *nodes, struc
     }
     ask->was_known = stele_registry_find(&active->registry, ask->registration->node.node_id) != NULL;
     ask->node_epoch = ask->registered.record.node_epoch;
-    return add_registration(&ask->turn, &ask->registered);
+    return add_registration(ask);
 }
 
 /* Heartbeats. */
@@ -240,7 +288,8 @@ static enum stele_err begin_heartbeat(struct stele_active_nodes *nodes, struct s
 /* 4.3.19: also when another controller wrote the flag. */
 static void note_shutdown(struct stele_active_nodes *nodes, struct stele_node_ask *ask)
 {
-    if (ask->verdict.to == STELE_NODE_SHUTTING_DOWN)
+    bool is_whole = !nodes->wants_settling && !nodes->is_settling; /* else one of its next heartbeats says it */
+    if (ask->verdict.to == STELE_NODE_SHUTTING_DOWN && is_whole)
         stele_registry_shutdown_written(&nodes->active->registry, ask->heartbeat.node_id, ask->last_offset);
 }
 
@@ -250,7 +299,6 @@ static bool answer_at_once(struct stele_active_nodes *nodes, struct stele_node_a
     struct stele_active *active = nodes->active;
     if (!active->is_active || !active->registry.is_active || active->seen_offset != log_of(active)->applied_offset)
         return false;
-    stele_registry_touch(&active->registry, ask->heartbeat.node_id, ask->heartbeat.node_epoch, now_ms_of(nodes));
     ask->err = judge(nodes, ask);
     if (ask->err == STELE_OK && ask->verdict.has_change)
         return false;
@@ -290,7 +338,71 @@ static enum stele_err begin_removal(struct stele_active_nodes *nodes, struct ste
     enum stele_err err =
         stele_active_add(&ask->turn, &(struct stele_metadata_record){.kind = STELE_METADATA_NODE_REMOVED,
                                                                      .u.node_removed = {.node_id = ask->node_id}});
-    return err == STELE_OK ? change_partitions(&how) : err;
+    return err == STELE_OK ? add_lost_partitions(&how, &ask->is_partial) : err;
+}
+
+/* What was too much for the batch of a node's record. A controller that takes over does not know what was left: it
+ * looks at all of them. */
+
+static bool is_settled(const struct stele_active *active, const struct stele_image_partition *partition)
+{
+    const struct stele_partition_state *state = &partition->state;
+    if (!partition->is_known)
+        return true;
+    for (int32_t i = 0; i < state->isr.count; i++) {
+        if (!stele_registry_is_active_node(&active->registry, state->isr.ids[i]))
+            return false;
+    }
+    return state->leader_id != STELE_NO_NODE;
+}
+
+static enum stele_err settle(struct stele_active_turn *turn, struct stele_active_nodes *nodes)
+{
+    const struct stele_partition_change change = {.mode = STELE_ELECT_ONLINE, .unclean_leader_id = STELE_NO_NODE};
+    enum stele_err err = STELE_OK;
+    for (const struct stele_image_topic *topic = log_of(turn->active)->image.by_name; topic != NULL;
+         topic = topic->by_name.next) {
+        for (int32_t number = 0; number < topic->partition_count && err == STELE_OK; number++) {
+            struct stele_partition_outcome outcome;
+            nodes->wants_settling = turn->count == nodes->partitions_max;
+            if (nodes->wants_settling)
+                return STELE_OK;
+            if (!is_settled(turn->active, &topic->partitions[number]))
+                err = stele_active_change(turn, topic, number, &change, NULL, &outcome);
+        }
+    }
+    return err;
+}
+
+static void settle_begin(struct stele_active_turn *turn)
+{
+    struct stele_active_nodes *nodes = STELE_CONTAINER_OF(turn, struct stele_active_nodes, settling);
+    nodes->wants_settling = false;
+    if (settle(turn, nodes) != STELE_OK)
+        nodes->wants_settling = true;
+    stele_active_write(turn); /* each is a change of its own */
+}
+
+static void settle_more(struct stele_active_nodes *nodes);
+
+static void settle_done(struct stele_active_turn *turn, enum stele_err err)
+{
+    struct stele_active_nodes *nodes = STELE_CONTAINER_OF(turn, struct stele_active_nodes, settling);
+    nodes->is_settling = false;
+    nodes->wants_settling = nodes->wants_settling || err != STELE_OK;
+    if (err == STELE_OK)
+        settle_more(nodes);
+}
+
+/* A node that is alone is not registered, and nothing of its partitions is anybody's decision. */
+static void settle_more(struct stele_active_nodes *nodes)
+{
+    if (control_of(nodes)->peers.shard == NULL || !nodes->wants_settling || nodes->is_settling ||
+        !nodes->active->is_active)
+        return;
+    nodes->is_settling = true;
+    nodes->settling = (struct stele_active_turn){.begin = settle_begin, .done = settle_done};
+    stele_active_take(nodes->active, &nodes->settling);
 }
 
 /* Turns of those who ask. */
@@ -305,6 +417,7 @@ static void begin_ask(struct stele_active_turn *turn)
     struct stele_node_ask *ask = STELE_CONTAINER_OF(turn, struct stele_node_ask, turn);
     struct stele_active_nodes *nodes = nodes_of(turn);
     enum stele_err err = STELE_OK;
+    ask->is_partial = false;
     switch (ask->kind) {
     case STELE_ASK_REGISTER:
         err = begin_registration(nodes, ask);
@@ -347,6 +460,10 @@ static void ask_done(struct stele_active_turn *turn, enum stele_err err)
     struct stele_node_ask *ask = STELE_CONTAINER_OF(turn, struct stele_node_ask, turn);
     struct stele_active_nodes *nodes = ask->nodes;
     struct stele_active *active = nodes->active;
+    if (err == STELE_OK && ask->is_partial) { /* the next ones, and at last the node's record */
+        stele_active_take(active, turn);
+        return;
+    }
     if (err != STELE_OK) {
         ask->err = err;
         ask->message = stele_err_text(err);
@@ -361,6 +478,7 @@ static void ask_done(struct stele_active_turn *turn, enum stele_err err)
             tell_heartbeat(active, ask);
             if (ask->verdict.elects)
                 stele_active_nodes_doubt(nodes, ask->heartbeat.node_id);
+            settle_more(nodes);
             break;
         case STELE_ASK_UNREGISTER:
             trace(active, STELE_TRACE_NODE_UNREGISTERED, NULL, ask->node_id, ask->node_epoch);
@@ -382,6 +500,9 @@ void stele_active_nodes_ask(struct stele_active_nodes *nodes, struct stele_node_
         ask->done(ask);
         return;
     }
+    if (ask->kind == STELE_ASK_HEARTBEAT) /* heard now, whenever it is worked on */
+        stele_registry_touch(&nodes->active->registry, ask->heartbeat.node_id, ask->heartbeat.node_epoch,
+                             now_ms_of(nodes));
     if (ask->kind == STELE_ASK_HEARTBEAT && answer_at_once(nodes, ask))
         return;
     ask->turn.begin = begin_ask;
@@ -435,6 +556,7 @@ static void fence_done(struct stele_active_turn *turn, enum stele_err err)
 {
     struct stele_active_nodes *nodes = STELE_CONTAINER_OF(turn, struct stele_active_nodes, fencing);
     nodes->is_fencing = false;
+    settle_more(nodes);
     if (err == STELE_OK)
         trace(nodes->active, STELE_TRACE_NODE_FENCED, "it is silent, or its connections closed", nodes->fenced_id,
               nodes->fenced_epoch);
@@ -550,14 +672,17 @@ void stele_active_nodes_look(struct stele_active_nodes *nodes)
     bool begins = active->is_active && active->registry.is_active && nodes->watched_epoch != active->epoch;
     if (begins) {
         nodes->watched_epoch = active->epoch;
+        nodes->wants_settling = true;
         watch_all(nodes);
     }
+    settle_more(nodes);
     arm(nodes);
 }
 
 void stele_active_nodes_init(struct stele_active_nodes *nodes, struct stele_active *active)
 {
-    *nodes = (struct stele_active_nodes){.active = active, .watched_epoch = -1, .refused_err = STELE_OK};
+    *nodes = (struct stele_active_nodes){
+        .active = active, .watched_epoch = -1, .refused_err = STELE_OK, .partitions_max = PARTITIONS_MAX};
     stele_timer_init(&nodes->timer, fired);
 }
 
@@ -569,5 +694,6 @@ void stele_active_nodes_end(struct stele_active_nodes *nodes)
         nodes->pokes[i].is_under_way = false;
     }
     stele_active_drop(&nodes->fencing);
+    stele_active_drop(&nodes->settling);
     stele_timer_cancel(control_of(nodes)->shard->wheel, &nodes->timer);
 }

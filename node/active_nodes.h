@@ -4,6 +4,11 @@
  *
  * A heartbeat that changes nothing is answered at once, from what is committed.
  *
+ * A batch changes partitions_max partitions at most. When a node has more its record is in the first batch and the rest
+ * is settled in turns after it: nobody can take back what is settled, for the node is not active any more, and a
+ * controller that takes over settles what one before it left. What only the registration knows, that a node lost
+ * something, is written before the new life is: until then the old one is fenced.
+ *
  * The active controller keeps a connection to every node. One that closes is made again at once, and when that cannot
  * be done what is left of the node's session is short. So it is when the connection closes by which the node
  * heartbeats: a program that is started again at once can be reached, and is another life. */
@@ -29,6 +34,9 @@ struct stele_active_nodes {
     bool is_fencing;
     int32_t fenced_id; /* by that turn */
     int64_t fenced_epoch;
+    int partitions_max;                /* changed by one batch */
+    struct stele_active_turn settling; /* what is not in line with who is active */
+    bool wants_settling, is_settling;
     /* The last that was refused and told. */
     struct stele_uuid refused_incarnation;
     enum stele_err refused_err;
@@ -58,6 +66,7 @@ struct stele_node_ask {
     struct stele_active_turn turn;
     struct stele_registration_verdict registered;
     char text[256];
+    bool is_partial; /* this turn is not the last: the new life, or that it is gone, is not in it */
     bool was_known;
     int64_t last_offset; /* of the batch */
 };

@@ -486,6 +486,7 @@ static void test_leave_led(void **state)
 
 static struct stele_node_request registration;
 static uint8_t directory_of_ninth = 9;
+static int32_t port_of_ninth = 1;
 
 static bool is_answered;
 
@@ -513,17 +514,18 @@ static void ask_controller(struct stele_node_ask *ask)
 static int64_t register_ninth(uint8_t incarnation, uint8_t boot, int64_t previous_epoch)
 {
     struct stele_node_ask ask = {.kind = STELE_ASK_REGISTER, .registration = &registration};
-    registration = (struct stele_node_request){.cluster_id = control_of(0)->formation.file.cluster_id,
-                                               .previous_epoch = previous_epoch,
-                                               .node = {.node_id = 9,
-                                                        .incarnation_id = {.bytes = {incarnation}},
-                                                        .boot_id = {.bytes = {boot}},
-                                                        .directories = {{.bytes = {9, directory_of_ninth}}},
-                                                        .directory_count = 1,
-                                                        .listeners = {{.name = "A", .host = "h", .port = 1}},
-                                                        .listener_count = 1,
-                                                        .feature_min = 1,
-                                                        .feature_max = 9}};
+    registration =
+        (struct stele_node_request){.cluster_id = control_of(0)->formation.file.cluster_id,
+                                    .previous_epoch = previous_epoch,
+                                    .node = {.node_id = 9,
+                                             .incarnation_id = {.bytes = {incarnation}},
+                                             .boot_id = {.bytes = {boot}},
+                                             .directories = {{.bytes = {9, directory_of_ninth}}},
+                                             .directory_count = 1,
+                                             .listeners = {{.name = "A", .host = "h", .port = port_of_ninth}},
+                                             .listener_count = 1,
+                                             .feature_min = 1,
+                                             .feature_max = 9}};
     ask_controller(&ask);
     assert_int_equal(ask.err == STELE_OK, ask.node_epoch >= 0);
     return ask.err == STELE_OK ? ask.node_epoch : -(int64_t)ask.err;
@@ -572,6 +574,46 @@ static void test_sessions(void **state)
     end();
 }
 
+/* A heartbeat counts when it comes, also when it must wait until the registry has seen what is committed. */
+static void test_heard_in_time(void **state)
+{
+    (void)state;
+    begin_topics(1);
+    int64_t epoch = register_ninth(1, 1, -1);
+    assert_true(beat(epoch).verdict.elects);
+    run(5 * SECOND_US);
+    struct stele_node_ask ask = {.kind = STELE_ASK_HEARTBEAT,
+                                 .done = answered,
+                                 .heartbeat = {.node_id = 9, .node_epoch = epoch, .metadata_offset = epoch + 5}};
+    is_answered = false;
+    struct stele_controller *control = enter();
+    control->active.seen_offset--;
+    stele_active_nodes_ask(&control->active_nodes, &ask);
+    assert_false(is_answered);
+    assert_int_equal(stele_registry_contact_ms(&control->active.registry, 9), stele_env_mono_ms(control->shard->env));
+    stele_active_look(&control->active);
+    leave_loop(control);
+    (void)await(has_answer, "an answer");
+    assert_ok(ask.err);
+    end();
+}
+
+/* A life that registers again and tells of another address is known by that. */
+static void test_other_address(void **state)
+{
+    (void)state;
+    begin_topics(1);
+    int64_t epoch = register_ninth(1, 1, -1);
+    assert_true(beat(epoch).verdict.elects);
+    port_of_ninth = 2;
+    assert_int_equal(register_ninth(1, 1, -1), epoch);
+    port_of_ninth = 1;
+    const struct stele_registry *registry = &control_of(leader())->active.registry;
+    assert_int_equal(stele_registry_find(registry, 9)->listeners[0].port, 2);
+    assert_true(stele_registry_has_session(registry, 9, stele_env_mono_ms(&servers[leader()].envs[0].env)));
+    end();
+}
+
 static void put_on_ninth(int topic)
 {
     static const int32_t replicas[] = {9, 1};
@@ -586,6 +628,119 @@ static void put_on_ninth(int topic)
                                                                  .isr = replicas,
                                                                  .isr_count = 1}};
     write_records(&record, 1);
+}
+
+static int partitions_without(int32_t node_id)
+{
+    int count = 0;
+    for (int i = 0; i < 6; i++)
+        count += !stele_node_set_has(&partition(i / 3, i % 3)->isr, node_id);
+    return count;
+}
+
+/* When one batch cannot hold all partitions of a node the rest changes in batches after it, also when the controller is
+ * another by then. */
+static void test_many_partitions(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 8; seed++) {
+        int seen_between = 0;
+        begin_topics(seed);
+        for (int i = 0; i < 3; i++)
+            servers[i].node->control.active_nodes.partitions_max = 1;
+        victim = seed % 3 == 0 ? leader() : other_than(leader());
+        if (seed % 2 == 0)
+            sim_server_stop(&servers[victim]);
+        else
+            sim_server_die(&servers[victim], SIM_DEATH_KILL);
+        for (int i = 0; i < 200000 && (member(victim) == NULL || !is_fenced() || partitions_without(victim + 1) < 6);
+             i++) {
+            run(MS_US / 10);
+            int count = member(victim) == NULL ? 0 : partitions_without(victim + 1);
+            seen_between += count > 0 && count < 6;
+        }
+        assert_true(is_fenced());
+        assert_true(seen_between > 0);
+        assert_int_equal(partitions_without(victim + 1), 6);
+        for (int i = 0; i < 6; i++)
+            assert_int_not_equal(partition(i / 3, i % 3)->leader_id, victim + 1);
+        (void)await(is_down, "it is down");
+        sim_server_start(&servers[victim]);
+        (void)await(is_back, "it serves again");
+        run(SECOND_US);
+        for (int topic = 0; topic < 2; topic++)
+            assert_int_equal(partition(topic, 3)->leader_id, 3);
+        end();
+    }
+}
+
+/* What a controller that died left to be settled its successor settles. */
+static void test_left_to_settle(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        begin_topics(seed);
+        const struct stele_image_member *ninth;
+        int64_t epoch = register_ninth(1, 1, -1);
+        assert_true(beat(epoch).verdict.elects);
+        put_on_ninth(0);
+        static struct stele_node_registration fenced;
+        ninth = stele_image_member_of(&control_of(leader())->mlog.image, 9);
+        stele_registration_of_member(ninth, &fenced);
+        struct stele_node_directory_id directory = {.directory_id = fenced.directories[0]};
+        struct stele_listener_address listener = {.name = "A", .host = "h", .port = 1};
+        const struct stele_metadata_record record = {.kind = STELE_METADATA_NODE,
+                                                     .u.node = {.node_id = 9,
+                                                                .incarnation_id = fenced.incarnation_id,
+                                                                .node_epoch = epoch,
+                                                                .boot_id = fenced.boot_id,
+                                                                .rack = "",
+                                                                .listeners = &listener,
+                                                                .listener_count = 1,
+                                                                .directories = &directory,
+                                                                .directory_count = 1,
+                                                                .level_min = 1,
+                                                                .level_max = 9,
+                                                                .is_fenced = true,
+                                                                .software_version = ""}};
+        write_records(&record, 1); /* and nothing of its partition */
+        assert_int_equal(partition(0, 2)->leader_id, 9);
+        victim = leader();
+        sim_server_die(&servers[victim], SIM_DEATH_KILL);
+        run(1);
+        (void)await(is_fenced, "another is the controller");
+        run(SECOND_US);
+        assert_int_not_equal(partition(0, 2)->leader_id, 9);
+        assert_false(stele_node_set_has(&partition(0, 2)->isr, 9));
+        end();
+    }
+}
+
+/* Of a node that is the only one in sync: led again when it is back, all of them. */
+static void test_many_to_lead(void **state)
+{
+    (void)state;
+    begin_topics(1);
+    for (int i = 0; i < 3; i++)
+        servers[i].node->control.active_nodes.partitions_max = 1;
+    int64_t epoch = register_ninth(1, 1, -1);
+    assert_true(beat(epoch).verdict.elects);
+    for (int topic = 0; topic < 2; topic++)
+        put_on_ninth(topic);
+    run(10 * SECOND_US);
+    for (int topic = 0; topic < 2; topic++)
+        assert_int_equal(partition(topic, 2)->leader_id, STELE_NO_NODE);
+    assert_true(beat(epoch).verdict.elects);
+    run(SECOND_US);
+    for (int topic = 0; topic < 2; topic++)
+        assert_int_equal(partition(topic, 2)->leader_id, 9);
+    assert_int_equal(register_ninth(2, 1, -1), -(int64_t)STELE_DUPLICATE_BROKER_REGISTRATION);
+    run(10 * SECOND_US);
+    assert_true(register_ninth(2, 2, -1) > epoch); /* it lost its memory: in several turns, too */
+    assert_int_equal(partition(0, 2)->elr.count, 0);
+    assert_int_equal(partition(1, 2)->elr.count, 1);
+    assert_int_equal(beat(epoch).err, STELE_STALE_BROKER_EPOCH);
+    end();
 }
 
 /* Alone below min.insync.replicas a node stays eligible when it is fenced, until it comes back without what was in its
@@ -721,6 +876,11 @@ int main(void)
         cmocka_unit_test(test_quick_return),
         cmocka_unit_test(test_leave_led),
         cmocka_unit_test(test_sessions),
+        cmocka_unit_test(test_heard_in_time),
+        cmocka_unit_test(test_other_address),
+        cmocka_unit_test(test_many_partitions),
+        cmocka_unit_test(test_left_to_settle),
+        cmocka_unit_test(test_many_to_lead),
         cmocka_unit_test(test_lost_memory),
         cmocka_unit_test(test_unregister),
         cmocka_unit_test(test_broken_connections),
