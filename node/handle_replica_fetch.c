@@ -329,8 +329,8 @@ void stele_handle_replica_fetch(struct stele_server_call *call)
     const struct stele_fetch_request *request = &call->request.body.fetch;
     struct stele_session *connection = call->session;
     struct stele_replica_fetch *fetch = stele_arena_alloc(&call->arena, sizeof(*fetch));
-    if (!connection->listener->is_peer) {
-        stele_server_call_fail(call, "a replica's fetch by a listener that is not for nodes");
+    if (!connection->is_of_node) {
+        stele_server_call_fail(call, "a replica's fetch by who is no node, or by a listener that is not for nodes");
         return;
     }
     if (request->cluster_id[0] != 0 && strcmp(request->cluster_id, call->shard->node->cluster_id) != 0) {

@@ -89,34 +89,48 @@ static void drop_all(struct stele_replica_part *part)
         drop(entry_of(entry));
 }
 
-static struct stele_replica_entry *find_homeless(const struct stele_replica_part *part,
-                                                 const struct stele_partition_key *key)
-{
-    for (struct stele_list *at = part->homeless.next; at != &part->homeless; at = at->next) {
-        if (memcmp(&watcher_at(at)->key, key, sizeof(*key)) == 0)
-            return watcher_at(at);
-    }
-    return NULL;
-}
-
-static struct stele_replica_entry *find(struct stele_replica_part *part, const struct stele_partition_key *key)
+static struct stele_replica_entry *find(const struct stele_replica_part *part, const struct stele_partition_key *key)
 {
     struct stele_partition *partition = stele_partition_find(part->shard, key);
     struct stele_fetch_session_entry *entry =
         partition != NULL ? stele_fetch_session_find(&part->entries, &partition->replica.watchers) : NULL;
-    return entry != NULL ? entry_of(entry) : find_homeless(part, key);
+    return entry != NULL ? entry_of(entry) : NULL;
 }
 
-/* A partition of that key may be here by now. */
-static void find_home(struct stele_replica_entry *entry)
+static bool reserve_result(struct stele_replica_part *part)
 {
-    if (entry->partition != NULL)
-        return;
-    entry->partition = stele_partition_find(entry->part->shard, &entry->key);
-    if (entry->partition == NULL)
-        return;
-    stele_list_remove(&entry->entry.in_watchers);
-    stele_list_push(&entry->partition->replica.watchers, &entry->entry.in_watchers);
+    if (part->result_count < part->result_capacity)
+        return true;
+    size_t capacity = part->result_capacity == 0 ? 16 : part->result_capacity * 2;
+    struct stele_replica_result *results =
+        stele_mem_resize(part->shard->env->mem, STELE_MEM_CONNECTION, part->results, capacity * sizeof(*results));
+    if (results == NULL)
+        return false;
+    part->results = results;
+    part->result_capacity = capacity;
+    return true;
+}
+
+static struct stele_fetch_answer answer_with(enum stele_err err)
+{
+    return (struct stele_fetch_answer){.err = err,
+                                       .diverging = {STELE_EPOCH_NONE, STELE_OFFSET_NONE},
+                                       .high_watermark = -1,
+                                       .log_start_offset = -1,
+                                       .log_end_offset = -1,
+                                       .leader_id = STELE_NO_NODE,
+                                       .current_leader_epoch = -1};
+}
+
+/* A line of which nothing is kept: it comes again. */
+static enum stele_err refuse_line(struct stele_replica_part *part, const struct stele_partition_key *key,
+                                  enum stele_err err)
+{
+    if (!reserve_result(part))
+        return STELE_NO_MEMORY;
+    part->results[part->result_count++] =
+        (struct stele_replica_result){.key = *key, .answer = answer_with(err), .hold = NULL};
+    return STELE_OK;
 }
 
 static enum stele_err take_line(struct stele_replica_part *part, const struct stele_fetch_partition *in)
@@ -129,7 +143,13 @@ static enum stele_err take_line(struct stele_replica_part *part, const struct st
                                     .log_start_offset = in->log_start_offset,
                                     .damaged_offset = in->damaged_offset,
                                     .known_high_watermark = in->known_high_watermark};
-    struct stele_replica_entry *entry = find(part, &key);
+    struct stele_partition *partition = stele_partition_find(part->shard, &key);
+    if (partition == NULL)
+        return refuse_line(part, &key, STELE_UNKNOWN_TOPIC_ID);
+    if (stele_nodes_find(part->shard->nodes, part->question.node_id) == NULL)
+        return refuse_line(part, &key, STELE_UNKNOWN_LEADER_EPOCH); /* what says that it is one is on the way */
+    struct stele_fetch_session_entry *known = stele_fetch_session_find(&part->entries, &partition->replica.watchers);
+    struct stele_replica_entry *entry = known != NULL ? entry_of(known) : NULL;
     if (entry != NULL) {
         stele_fetch_session_set(&entry->entry, &line);
     } else {
@@ -138,13 +158,13 @@ static enum stele_err take_line(struct stele_replica_part *part, const struct st
             return STELE_NO_MEMORY;
         entry->part = part;
         entry->key = key;
-        stele_fetch_session_put(&part->entries, &part->homeless, &entry->entry, &line);
+        entry->partition = partition;
+        stele_fetch_session_put(&part->entries, &partition->replica.watchers, &entry->entry, &line);
     }
-    find_home(entry);
     entry->entry.max_bytes = in->max_bytes;
     entry->awaits_line = false;
-    if (entry->partition != NULL && entry->partition->replica.role == STELE_REPLICA_LEADER)
-        (void)stele_replica__fetched(entry->partition, part->question.node_id, part->question.node_epoch, &line);
+    if (partition->replica.role == STELE_REPLICA_LEADER)
+        (void)stele_replica__fetched(partition, part->question.node_id, part->question.node_epoch, &line);
     return STELE_OK;
 }
 
@@ -283,17 +303,8 @@ static void read(struct stele_replica_part *part, struct look *look, int64_t byt
 static struct look look_at(struct stele_replica_part *part, struct stele_replica_entry *entry, int64_t bytes_left,
                            bool is_first)
 {
-    struct look look = {.entry = entry,
-                        .answer = {.err = STELE_UNKNOWN_TOPIC_ID,
-                                   .diverging = {STELE_EPOCH_NONE, STELE_OFFSET_NONE},
-                                   .high_watermark = -1,
-                                   .log_start_offset = -1,
-                                   .log_end_offset = -1,
-                                   .leader_id = STELE_NO_NODE,
-                                   .current_leader_epoch = -1},
-                        .has_reason = true};
+    struct look look = {.entry = entry, .answer = answer_with(STELE_UNKNOWN_TOPIC_ID), .has_reason = true};
     const struct stele_fetch_session_entry *in = &entry->entry;
-    find_home(entry);
     if (entry->partition == NULL)
         return look;
     look.answer.err = stele_partition__state_error(entry->partition);
@@ -309,26 +320,15 @@ static struct look look_at(struct stele_replica_part *part, struct stele_replica
     return look;
 }
 
-static bool reserve_result(struct stele_replica_part *part)
-{
-    if (part->result_count < part->result_capacity)
-        return true;
-    size_t capacity = part->result_capacity == 0 ? 16 : part->result_capacity * 2;
-    struct stele_replica_result *results =
-        stele_mem_resize(part->shard->env->mem, STELE_MEM_CONNECTION, part->results, capacity * sizeof(*results));
-    if (results == NULL)
-        return false;
-    part->results = results;
-    part->result_capacity = capacity;
-    return true;
-}
-
+/* Of a partition that went nothing is kept any more. */
 static void add_result(struct stele_replica_part *part, struct look *look)
 {
     look->entry->round = part->round;
     look->entry->awaits_line = look->entry->awaits_line || look->hold != NULL;
     part->results[part->result_count++] =
         (struct stele_replica_result){.key = look->entry->key, .answer = look->answer, .hold = look->hold};
+    if (look->entry->partition == NULL)
+        drop(look->entry);
 }
 
 /* Those that have a reason, or all that have something to say. */
@@ -367,7 +367,6 @@ static bool make_round(struct stele_replica_part *part, bool is_forced)
 {
     int64_t bytes_left = part->question.bytes_max;
     part->round++;
-    part->result_count = 0;
     pass(part, true, &bytes_left);
     if (part->result_count == 0 && !is_forced)
         return false;

@@ -1,6 +1,9 @@
 /* A follower's incremental fetch session, as the leaders' node keeps it. It belongs to a connection and so to its shard
  * (home); on every data shard it has a part with an entry for each partition that the follower fetches from there.
  *
+ * An entry is kept only of a partition that is here, for a node that is registered: so what one asker can make a node
+ * keep is bounded by what lies on it. Every other line is answered, and comes again.
+ *
  * A request goes to the parts that have something of it. Each believes the lines, makes a round over what is ready, and
  * answers when there is a reason: records, an error, a divergence, a start or a high watermark that is waited for.
  * Without one it waits, until a partition wakes it or home asks for whatever there is. The first answer makes home ask
@@ -25,7 +28,7 @@ struct stele_replica_session;
 struct stele_replica_entry {
     struct stele_fetch_session_entry entry;
     struct stele_replica_part *part;
-    struct stele_partition *partition; /* NULL: there is none of that key */
+    struct stele_partition *partition; /* NULL: it went */
     struct stele_partition_key key;
     uint64_t round;   /* in whose answer it is */
     bool awaits_line; /* its records are on the way: not the same ones again */
@@ -62,7 +65,7 @@ struct stele_replica_part {
     /* its shard's */
     enum stele_replica_part_state state;
     struct stele_fetch_session entries;
-    struct stele_list homeless; /* watchers of no partition */
+    struct stele_list homeless; /* watchers of partitions that went, until that is answered */
     uint64_t round;
     struct stele_throttle_wait throttle_wait;
     bool is_woken;             /* wake_task is under way */

@@ -1,6 +1,7 @@
 /* What becomes of partitions in a cluster of three whole nodes: who is in sync, who leads, which nodes hold them. */
 #include "base/test/support.h"
 #include "cluster-tests/test/one_partition.h"
+#include "node/replica_session.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -327,6 +328,98 @@ static void test_lower_min_insync(void **state)
     }
 }
 
+enum { STRANGE_LINES = 3000 };
+
+static char closed_why[256];
+
+static void note_closed(struct sim_server *server, const struct stele_trace_event *event)
+{
+    (void)server;
+    if (event->kind == STELE_TRACE_CONN_CLOSED && event->text != NULL &&
+        strncmp(event->text, "a replica's fetch", strlen("a replica's fetch")) == 0)
+        (void)snprintf(closed_why, sizeof(closed_why), "%s", event->text);
+}
+
+/* What a node keeps for those that fetch from it as replicas. */
+static int kept_entries(int32_t node_id)
+{
+    struct stele_node *node = cluster.nodes[node_id - 1].node;
+    int count = 0;
+    for (int i = STELE_SHARD_DATA; i < node->shard_count; i++) {
+        struct stele_list *all = &node->shards[i].replica_sessions;
+        for (struct stele_list *at = all->next; at != all; at = at->next) {
+            const struct stele_replica_session *session = STELE_CONTAINER_OF(at, struct stele_replica_session, link);
+            for (int k = 0; k < session->part_count; k++)
+                count += session->parts[k].entries.count;
+        }
+    }
+    return count;
+}
+
+/* Thousands of lines of partitions that are not there and one that is, as a first fetch; answered at once. */
+static void strange_fetch(int32_t replica_id, int64_t epoch, enum stele_err err_of_known, int kept)
+{
+    static struct stele_fetch_partition lines[STRANGE_LINES + 1];
+    int before = kept_entries(others[0]);
+    for (int i = 0; i <= STRANGE_LINES; i++)
+        lines[i] = (struct stele_fetch_partition){.topic_id = {.bytes = {77, (uint8_t)(i >> 8), (uint8_t)i}},
+                                                  .partition = i,
+                                                  .max_bytes = 1000,
+                                                  .current_leader_epoch = partition()->leader_epoch,
+                                                  .last_fetched_epoch = -1,
+                                                  .known_high_watermark = -1,
+                                                  .damaged_offset = -1};
+    lines[STRANGE_LINES].topic_id = topic_id;
+    lines[STRANGE_LINES].partition = 0;
+    struct stele_request request = {.header.api = STELE_API_FETCH,
+                                    .body.fetch = {.replica_id = replica_id,
+                                                   .max_wait_ms = 5000,
+                                                   .max_bytes = 100000,
+                                                   .partitions = lines,
+                                                   .partition_count = STRANGE_LINES + 1,
+                                                   .cluster_id = "",
+                                                   .replica_epoch = epoch,
+                                                   .rack = ""}};
+    struct cluster_ask *ask = cluster_nodes_send(&cluster, others[0], &request);
+    for (int i = 0; i < 100 && !ask->is_done; i++)
+        cluster_nodes_run(&cluster, 10000);
+    assert_true(ask->is_done);
+    assert_ok(ask->err);
+    const struct stele_fetch_response *response = &ask->response.body.fetch;
+    assert_int_equal(response->result_count, STRANGE_LINES + 1);
+    for (size_t i = 0; i < response->result_count; i++) {
+        bool is_known = stele_uuid_equal(&response->results[i].topic_id, &topic_id);
+        assert_int_equal(response->results[i].err, is_known ? err_of_known : STELE_UNKNOWN_TOPIC_ID);
+    }
+    assert_int_equal(kept_entries(others[0]), before + kept);
+    cluster_ask_end(ask);
+}
+
+/* Who fetches as a replica is a node; nothing is kept of partitions that are not there, nor for a node that nobody has
+ * registered. A program that says it is a replica is told why it is sent away. */
+static void test_strange_fetches(void **state)
+{
+    const int replicas[] = {1, 2};
+    (void)state;
+    begin(1, replicas, 2, "1");
+    struct stele_request request = {
+        .header.api = STELE_API_FETCH,
+        .body.fetch = {.replica_id = others[1], .max_wait_ms = 100, .cluster_id = "", .rack = ""}};
+    cluster.nodes[others[0] - 1].traced = note_closed;
+    closed_why[0] = 0;
+    struct cluster_ask *ask = cluster_nodes_send(&cluster, others[0], &request);
+    cluster_nodes_run(&cluster, SECOND_US);
+    assert_true(ask->is_done);
+    assert_int_equal(ask->err, STELE_CLOSED);
+    assert_non_null(strstr(closed_why, "no node"));
+    cluster_ask_end(ask);
+    cluster.group.role = STELE_ROLE_NODE;
+    const struct stele_registry *registry = &cluster_nodes_control(&cluster, controller)->active.registry;
+    strange_fetch(9, 5, STELE_UNKNOWN_LEADER_EPOCH, 0);
+    strange_fetch(controller, stele_registry_find(registry, controller)->node_epoch, STELE_UNKNOWN_LEADER_EPOCH, 1);
+    end();
+}
+
 /* A node alone cannot have another value than the others of what a leader and the controller judge by. */
 static void test_shared_setting_of_a_node(void **state)
 {
@@ -430,6 +523,7 @@ int main(void)
         cmocka_unit_test(test_forced_past_a_silent_one),
         cmocka_unit_test(test_former_life),
         cmocka_unit_test(test_lower_min_insync),
+        cmocka_unit_test(test_strange_fetches),
         cmocka_unit_test(test_shared_setting_of_a_node),
         cmocka_unit_test(test_shared_settings),
         cmocka_unit_test(test_failed_directory),
