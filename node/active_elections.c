@@ -190,16 +190,27 @@ static int32_t answers_of(const struct elect *elect, const struct stele_asked_pa
     return count;
 }
 
-/* A replica that may lead has not said what it holds: it may be all there is of what was acknowledged. Who is gone is
+/* It may lead, or will in a moment, when it has started: a node that starts is fenced, and is asked for nothing yet. */
+static bool is_there(const struct elect *elect, const struct stele_partition_view *view, int32_t node_id)
+{
+    const struct stele_registry *registry = &elect->base.control->active.registry;
+    const struct stele_replica_view *replica = stele_partition_view_find(view, node_id);
+    int64_t now_ms = stele_env_mono_ms(elect->base.control->shard->env);
+    return stele_partition_view_accepts(view, node_id) ||
+           (replica != NULL && !replica->is_offline && stele_registry_is_heard(registry, node_id, now_ms));
+}
+
+/* A replica that is there has not said what it holds: it may be all there is of what was acknowledged. Who is gone is
  * fenced before long, and is not waited for then. */
-static bool is_one_silent(const struct stele_asked_partition *partition, const struct stele_partition_view *view,
-                          const struct stele_log_answer *answers, int32_t count)
+static bool is_one_silent(const struct elect *elect, const struct stele_asked_partition *partition,
+                          const struct stele_partition_view *view, const struct stele_log_answer *answers,
+                          int32_t count)
 {
     for (int32_t i = 0; i < partition->nodes.count; i++) {
         int32_t at = 0;
         while (at < count && answers[at].node_id != partition->nodes.ids[i])
             at++;
-        if (at == count && stele_partition_view_accepts(view, partition->nodes.ids[i]))
+        if (at == count && is_there(elect, view, partition->nodes.ids[i]))
             return true;
     }
     return false;
@@ -251,7 +262,7 @@ static enum stele_err force(struct elect *elect, const struct target *target, co
     /* It had a leader then, or since: what they have now they have not said. */
     if (target->asked != NULL && target->asked_epoch == state->leader_epoch)
         count = answers_of(elect, target->asked, answers, logs);
-    if (count > 0 && is_one_silent(target->asked, view, answers, count))
+    if (count > 0 && is_one_silent(elect, target->asked, view, answers, count))
         return STELE_REQUEST_TIMED_OUT;
     enum stele_err err = stele_forced_pick(state, view, answers, count, &leader_id);
     if (err == STELE_OK)

@@ -470,6 +470,7 @@ static void ask_done(struct stele_active_turn *turn, enum stele_err err)
     } else if (ask->err == STELE_OK) {
         switch (ask->kind) {
         case STELE_ASK_REGISTER:
+            stele_registry_touch(&active->registry, ask->registered.record.node_id, ask->node_epoch, now_ms_of(nodes));
             trace(active, STELE_TRACE_NODE_REGISTERED, how_came(&ask->registered, ask->was_known),
                   ask->registered.record.node_id, ask->node_epoch);
             break;

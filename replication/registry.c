@@ -131,6 +131,7 @@ enum stele_err stele_registry_apply_flags(struct stele_registry *registry, int32
     entry->node.is_shutting_down = flags->is_shutting_down;
     entry->node.offline_directories = flags->offline_directories;
     if (flags->is_fenced) {
+        entry->contact_ms = was_fenced ? entry->contact_ms : -1;
         entry->session_end_ms = INT64_MAX;
         entry->shutdown_offset = -1;
     } else if (was_fenced && registry->is_active) {
@@ -356,6 +357,12 @@ int64_t stele_registry_contact_ms(const struct stele_registry *registry, int32_t
 {
     const struct stele_registry_entry *entry = entry_of(registry, node_id);
     return entry != NULL ? entry->contact_ms : -1;
+}
+
+bool stele_registry_is_heard(const struct stele_registry *registry, int32_t node_id, int64_t now_ms)
+{
+    const int64_t contact_ms = stele_registry_contact_ms(registry, node_id);
+    return contact_ms >= 0 && now_ms - contact_ms < registry->settings.session_ms;
 }
 
 const struct stele_node_registration *stele_registry_find(const struct stele_registry *registry, int32_t node_id)

@@ -200,8 +200,10 @@ STELE_MUST_CHECK enum stele_err stele_registry_admit(struct stele_registry *regi
 
 /** NULL: not registered. Borrowed until the next apply. */
 const struct stele_node_registration *stele_registry_find(const struct stele_registry *registry, int32_t node_id);
-/** When it was touched last; -1: not since this controller is active, or since it registered. */
+/** When it was touched last; -1: not since this controller is active, since it registered, or since it was fenced. */
 int64_t stele_registry_contact_ms(const struct stele_registry *registry, int32_t node_id);
+/** It lives: its life was heard of within the time of a session, though it may be fenced for as long as it starts. */
+bool stele_registry_is_heard(const struct stele_registry *registry, int32_t node_id, int64_t now_ms);
 /** In the order of ids; NULL: no more. */
 const struct stele_node_registration *stele_registry_at(const struct stele_registry *registry, int32_t position);
 /** Directories by their ids as bits of a registration; ids that it does not have are passed over. */

@@ -240,6 +240,64 @@ static void test_forced_past_a_silent_one(void **state)
     end();
 }
 
+static int64_t former_epoch;
+
+static bool is_registered_anew(struct cluster_nodes *of)
+{
+    int32_t leader = cluster_nodes_leader(of);
+    const struct stele_registry *registry = leader > 0 ? &cluster_nodes_control(of, leader)->active.registry : NULL;
+    const struct stele_node_registration *node = registry != NULL ? stele_registry_find(registry, others[0]) : NULL;
+    return node != NULL && node->node_epoch != former_epoch &&
+           stele_registry_is_heard(registry, others[0], stele_env_mono_ms(&cluster.nodes[leader - 1].envs[0].env));
+}
+
+/* Nor past one that only starts: it is fenced for as long, and nobody asked it. When it has died again it is not waited
+ * for. */
+static void test_forced_past_one_that_starts(void **state)
+{
+    (void)state;
+    const int replicas[] = {1, 2};
+    const struct stele_partition_name name = {"t", 0};
+    const struct stele_request request = {
+        .header.api = STELE_API_ELECT_LEADERS,
+        .body.elect_leaders = {.mode = STELE_ELECTION_UNCLEAN, .partitions = &name, .partition_count = 1}};
+    char hosts[2][8];
+    for (int dies = 0; dies < 2; dies++) {
+        begin(1, replicas, 2, "1");
+        assert_ok(put(-1, 10));
+        kill_node(others[1], SIM_DEATH_KILL);
+        cluster_nodes_until(&cluster, lacks_second_other, "the follower is out");
+        kill_node(others[0], SIM_DEATH_POWER_ORDERED);
+        sim_server_start(&cluster.nodes[others[1] - 1]);
+        cluster_nodes_until(&cluster, is_leaderless, "nobody leads");
+        former_epoch =
+            stele_registry_find(&cluster_nodes_control(&cluster, controller)->active.registry, others[0])->node_epoch;
+        sim_server_start(&cluster.nodes[others[0] - 1]);
+        for (int i = 0; i < 100000 && !is_registered_anew(&cluster); i++)
+            cluster_nodes_run(&cluster, 100);
+        assert_true(is_registered_anew(&cluster));
+        assert_false(is_unfenced(&cluster));
+        (void)snprintf(hosts[0], sizeof(hosts[0]), "n%d", (int)controller);
+        (void)snprintf(hosts[1], sizeof(hosts[1]), "n%d", (int)others[0]);
+        int from = sim_net_host(&cluster.world, hosts[1]), to = sim_net_host(&cluster.world, hosts[0]);
+        sim_net_delay(&cluster.world, from, to, SECOND_US / 2);
+        const struct stele_response *response = cluster_nodes_ask(&cluster, controller, &request);
+        assert_false(is_unfenced(&cluster));
+        assert_int_equal(response->body.elect_leaders.results[0].err, STELE_REQUEST_TIMED_OUT);
+        assert_true(is_leaderless(&cluster));
+        sim_net_delay(&cluster.world, from, to, 0);
+        if (dies) {
+            kill_node(others[0], SIM_DEATH_POWER_ORDERED);
+            cluster_nodes_run(&cluster, 30 * SECOND_US);
+        } else {
+            cluster_nodes_until(&cluster, is_unfenced, "it is back");
+        }
+        assert_ok(ask(&request)->body.elect_leaders.results[0].err);
+        assert_int_equal(partition()->leader_id, others[dies]);
+        end();
+    }
+}
+
 /* A leader that lost its power and is back before anybody noticed leads nothing by what it was in its life before:
  * followers would cut their logs to what it still has (KIP-903). */
 static void test_former_life(void **state)
@@ -521,6 +579,7 @@ int main(void)
         cmocka_unit_test(test_forced),
         cmocka_unit_test(test_forced_by_old_answers),
         cmocka_unit_test(test_forced_past_a_silent_one),
+        cmocka_unit_test(test_forced_past_one_that_starts),
         cmocka_unit_test(test_former_life),
         cmocka_unit_test(test_lower_min_insync),
         cmocka_unit_test(test_strange_fetches),
