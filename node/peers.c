@@ -440,11 +440,9 @@ static void tick(struct stele_timer *timer)
 
 /* Life. */
 
-static void add_peer(struct stele_peers *peers, int32_t node_id, const char *address)
+static void make_peer(struct stele_peers *peers, struct stele_peer *peer, int32_t node_id, const char *address)
 {
-    struct stele_peer *peer = &peers->items[peers->count++];
-    peer->peers = peers;
-    peer->node_id = node_id;
+    *peer = (struct stele_peer){.peers = peers, .node_id = node_id};
     (void)snprintf(peer->address, sizeof(peer->address), "%s", address);
     stele_list_init(&peer->closed.link);
     stele_link_init(&peer->control, &peers->group);
@@ -473,8 +471,44 @@ void stele_peers_init(struct stele_peers *peers, struct stele_shard *shard, stru
     peers->group.in_flight_max = IN_FLIGHT_MAX;
     for (int i = 0; i < list->count; i++) {
         if (i + 1 != shard->node->node_id)
-            add_peer(peers, i + 1, list->addresses[i]);
+            make_peer(peers, &peers->items[peers->count++], i + 1, list->addresses[i]);
     }
+}
+
+static bool votes(const struct stele_peers *peers, int32_t node_id)
+{
+    return stele_voters_find_node(stele_quorum_voters(&peers->mlog->quorum), node_id) >= 0;
+}
+
+/* Whoever asks something of a peer has a call on its link until it is answered; answers are with the machine still. */
+static bool is_at_rest(struct stele_peers *peers, const struct stele_peer *peer)
+{
+    for (struct stele_list *at = peers->answers.next; at != &peers->answers; at = at->next) {
+        if (STELE_CONTAINER_OF(at, struct peer_call, link)->peer == peer)
+            return false;
+    }
+    return !peer->is_closed_queued && peer->node_id != peers->mlog->quorum.election.leader_id &&
+           stele_list_is_empty(&peer->control.calls) && stele_list_is_empty(&peer->fetch.calls);
+}
+
+/* NULL: all are taken by nodes that need theirs as much. */
+static struct stele_peer *place_for(struct stele_peers *peers, int32_t node_id)
+{
+    if (peers->count < STELE_VOTERS_MAX)
+        return &peers->items[peers->count++];
+    for (int round = 0; round < (votes(peers, node_id) ? 2 : 1); round++) {
+        for (int i = 0; i < peers->count; i++) {
+            struct stele_peer *peer = &peers->items[i];
+            bool is_member = stele_image_member_of(&peers->mlog->image, peer->node_id) != NULL;
+            if (votes(peers, peer->node_id) || (is_member && round == 0) || !is_at_rest(peers, peer))
+                continue;
+            peer->node_id = STELE_NO_NODE; /* nobody is told of its end */
+            stele_link_close(&peer->control);
+            stele_link_close(&peer->fetch);
+            return peer;
+        }
+    }
+    return NULL;
 }
 
 /* A connection to where the node was before ends by itself when it is not there any more. */
@@ -487,8 +521,8 @@ static void look_at(struct stele_peers *peers, int32_t node_id)
         return;
     if (peer != NULL)
         memcpy(peer->address, address, sizeof(peer->address));
-    else if (peers->count < STELE_VOTERS_MAX)
-        add_peer(peers, node_id, address);
+    else if ((peer = place_for(peers, node_id)) != NULL)
+        make_peer(peers, peer, node_id, address);
 }
 
 void stele_peers_look(struct stele_peers *peers)

@@ -4,7 +4,10 @@
  *
  * Invariants
  *  1. A request lives until its link has told its end; then its answer lives until the quorum's machine has taken it.
- *  2. Of a connection that ends the machine is told once, by CLOSED; requests that were not sent go with it. */
+ *  2. Of a connection that ends the machine is told once, by CLOSED; requests that were not sent go with it.
+ *  3. There are STELE_VOTERS_MAX places. The one of a node that neither votes nor is registered goes to another that
+ *     does when there is none free, once nothing is under way by it; so a voter always has one. Of registered nodes
+ *     beyond the places the controller hears by their heartbeats alone. */
 #ifndef STELE_NODE_PEERS_H
 #define STELE_NODE_PEERS_H
 
@@ -49,7 +52,7 @@ struct stele_peers {
 void stele_peers_init(struct stele_peers *peers, struct stele_shard *shard, struct stele_metadata_log *mlog,
                       const struct stele_peer_list *list);
 /** Makes links to the voters and the registered nodes that the list does not name, and takes up where the voters'
- * record says that nodes are. As many as STELE_VOTERS_MAX nodes are known at most. */
+ * record says that nodes are. */
 void stele_peers_look(struct stele_peers *peers);
 /** The cluster is known: every connection from now on names it. */
 void stele_peers_set_identity(struct stele_peers *peers, const char *cluster_id, const struct stele_uuid *directory_id);

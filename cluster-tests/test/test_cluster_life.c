@@ -485,6 +485,7 @@ static void test_leave_led(void **state)
 /* A node of the book alone. */
 
 static struct stele_node_request registration;
+static int32_t id_of_ninth = 9;
 static uint8_t directory_of_ninth = 9;
 static int32_t port_of_ninth = 1;
 
@@ -517,7 +518,7 @@ static int64_t register_ninth(uint8_t incarnation, uint8_t boot, int64_t previou
     registration =
         (struct stele_node_request){.cluster_id = control_of(0)->formation.file.cluster_id,
                                     .previous_epoch = previous_epoch,
-                                    .node = {.node_id = 9,
+                                    .node = {.node_id = id_of_ninth,
                                              .incarnation_id = {.bytes = {incarnation}},
                                              .boot_id = {.bytes = {boot}},
                                              .directories = {{.bytes = {9, directory_of_ninth}}},
@@ -526,6 +527,9 @@ static int64_t register_ninth(uint8_t incarnation, uint8_t boot, int64_t previou
                                              .listener_count = 1,
                                              .feature_min = 1,
                                              .feature_max = 9}};
+    if (id_of_ninth != 9) /* others are told where they are */
+        (void)snprintf(registration.node.listeners[0].name, sizeof(registration.node.listeners[0].name), "%s",
+                       servers[0].node->listeners.items[0].name);
     ask_controller(&ask);
     assert_int_equal(ask.err == STELE_OK, ask.node_epoch >= 0);
     return ask.err == STELE_OK ? ask.node_epoch : -(int64_t)ask.err;
@@ -628,6 +632,36 @@ static void put_on_ninth(int topic)
                                                                  .isr = replicas,
                                                                  .isr_count = 1}};
     write_records(&record, 1);
+}
+
+/* As many nodes as there are places have a connection; the places of those that are forgotten go to others, and a voter
+ * has one always. */
+static void test_places_of_peers(void **state)
+{
+    enum { MANY = 40, PLACES_LEFT = STELE_VOTERS_MAX - 2 };
+    (void)state;
+    begin(1);
+    (void)await(all_serve, "all serve");
+    struct stele_peers *peers = &servers[leader()].node->control.peers;
+    for (id_of_ninth = 10; id_of_ninth < 10 + MANY; id_of_ninth++) {
+        directory_of_ninth = (uint8_t)id_of_ninth;
+        assert_true(register_ninth((uint8_t)id_of_ninth, 1, -1) > 0);
+    }
+    run(SECOND_US);
+    for (int32_t id = 10; id < 10 + MANY; id++)
+        assert_int_equal(stele_peers_find(peers, id) != NULL, id < 10 + PLACES_LEFT);
+    for (int32_t id = 10; id < 13; id++)
+        assert_ok(unregister(id));
+    run(SECOND_US);
+    for (int32_t id = 10; id < 13; id++) {
+        assert_null(stele_peers_find(peers, id));
+        assert_non_null(stele_peers_find(peers, id + PLACES_LEFT));
+    }
+    for (int i = 0; i < 3; i++)
+        assert_true(i == leader() || stele_peers_find(peers, i + 1)->is_up);
+    assert_true(all_serve());
+    id_of_ninth = directory_of_ninth = 9;
+    end();
 }
 
 static int partitions_without(int32_t node_id)
@@ -876,6 +910,7 @@ int main(void)
         cmocka_unit_test(test_quick_return),
         cmocka_unit_test(test_leave_led),
         cmocka_unit_test(test_sessions),
+        cmocka_unit_test(test_places_of_peers),
         cmocka_unit_test(test_heard_in_time),
         cmocka_unit_test(test_other_address),
         cmocka_unit_test(test_many_partitions),
