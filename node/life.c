@@ -422,18 +422,25 @@ void stele_life_init(struct stele_life *life, struct stele_controller *control)
     stele_timer_init(&life->timer, fired);
 }
 
+/* NULL: none is left but those whose tasks come. */
+static struct life_call *call_to_end(struct stele_life *life)
+{
+    for (struct stele_list *at = life->calls.next; at != &life->calls; at = at->next) {
+        struct life_call *call = STELE_CONTAINER_OF(at, struct life_call, link);
+        if (!call->is_answered || life->control->node->is_freeing)
+            return call;
+    }
+    return NULL;
+}
+
 void stele_life_end(struct stele_life *life)
 {
     life->is_begun = false;
     stele_timer_cancel(life->control->shard->wheel, &life->timer);
-    struct stele_list *at = life->calls.next;
-    while (at != &life->calls) {
-        struct life_call *call = STELE_CONTAINER_OF(at, struct life_call, link);
-        at = at->next;
-        if (call->is_answered && !life->control->node->is_freeing)
-            continue; /* its task comes */
+    for (struct life_call *call = call_to_end(life); call != NULL; call = call_to_end(life)) {
+        stele_list_remove(&call->link);
         if (call->peer != NULL)
-            stele_link_cancel(&call->peer->control, &call->call); /* others of the connection may end in it */
+            stele_link_cancel(&call->peer->control, &call->call); /* others of the connection end in it */
         else
             stele_active_nodes_drop(&call->ask);
         drop_call(call);
