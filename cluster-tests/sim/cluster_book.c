@@ -49,7 +49,19 @@ int64_t cluster_book_send(struct cluster *run, const struct cluster_record *reco
     book->records = sim_grow(book->records, &book->record_capacity, book->record_count + 1, sizeof(*book->records));
     book->records[book->record_count] = *record;
     book->records[book->record_count].offset = -1;
+    book->records[book->record_count].life = -1;
     return book->record_count++;
+}
+
+/* In any topic of the name: an answer may come late. */
+static bool is_committed(const struct cluster_book *book, int name, int32_t partition, int64_t offset, int64_t tag)
+{
+    for (int i = 0; i < book->life_count; i++) {
+        const struct cluster_partition *it = &book->topics[i].partitions[partition];
+        if (book->topics[i].first == name && offset >= 0 && offset < it->end_offset && it->tags[offset] == tag)
+            return true;
+    }
+    return false;
 }
 
 void cluster_book_delivered(struct cluster *run, const struct stele_delivery *delivery)
@@ -57,7 +69,6 @@ void cluster_book_delivered(struct cluster *run, const struct stele_delivery *de
     struct cluster_book *book = &run->book;
     struct cluster_record *record = &book->records[delivery->tag];
     const struct cluster_topic *topic = &book->topics[record->topic];
-    const struct cluster_partition *partition = &topic->partitions[delivery->partition];
     if (record->fate != CLUSTER_SENT)
         sim_world_fail(&run->world, "record %llu is reported twice", (unsigned long long)delivery->tag);
     record->fate = delivery->result.code == 0 ? CLUSTER_ACKNOWLEDGED : CLUSTER_UNKNOWN;
@@ -71,22 +82,20 @@ void cluster_book_delivered(struct cluster *run, const struct stele_delivery *de
     record->partition = delivery->partition;
     if (record->acks != -1)
         return;
-    bool is_there =
-        delivery->offset < partition->end_offset && partition->tags[delivery->offset] == (int64_t)delivery->tag;
-    if (!is_there && !record->is_lost)
+    if (!is_committed(book, record->topic, delivery->partition, delivery->offset, (int64_t)delivery->tag) &&
+        !record->is_lost)
         sim_world_fail(&run->world,
                        "D6: record %llu is acknowledged at offset %lld of %s-%d, which is not committed (up to %lld)",
                        (unsigned long long)delivery->tag, (long long)delivery->offset, topic->name, delivery->partition,
-                       (long long)partition->end_offset);
+                       (long long)cluster_book_last(run, record->topic)->partitions[delivery->partition].end_offset);
     if (topic->flushes_before_ack && delivery->durability < 3)
         sim_world_fail(&run->world, "record %llu of %s is acknowledged with durability %d",
                        (unsigned long long)delivery->tag, topic->name, delivery->durability);
 }
 
-void cluster_book_read(struct cluster *run, int topic, const struct stele_record_view *record)
+void cluster_book_read(struct cluster *run, const struct cluster_topic *it, const struct stele_record_view *record)
 {
     struct cluster_book *book = &run->book;
-    const struct cluster_topic *it = &book->topics[topic];
     const struct cluster_partition *partition = &it->partitions[record->partition];
     int64_t tag = tag_of(book, record->value, record->value_bytes);
     cluster_reach(run, CLUSTER_POINT_READ);
@@ -103,20 +112,67 @@ void cluster_book_read(struct cluster *run, int topic, const struct stele_record
 
 /* The committed logs. */
 
-struct cluster_topic *cluster_book_topic(struct cluster *run, const char *name, const struct stele_uuid *id)
+struct cluster_topic *cluster_book_topic(struct cluster *run, const struct stele_uuid *id)
 {
-    for (int i = 0; i < run->book.topic_count; i++) {
-        struct cluster_topic *topic = &run->book.topics[i];
-        if (strcmp(topic->name, name) != 0)
-            continue;
-        if (!topic->is_seen)
-            topic->id = *id;
-        topic->is_seen = true;
-        if (!stele_uuid_equal(&topic->id, id))
-            sim_world_fail(&run->world, "two topics are called %s", name);
-        return topic;
+    for (int i = 0; i < run->book.life_count; i++) {
+        if (run->book.topics[i].is_seen && stele_uuid_equal(&run->book.topics[i].id, id))
+            return &run->book.topics[i];
     }
     return NULL;
+}
+
+struct cluster_topic *cluster_book_last(struct cluster *run, int name)
+{
+    int last = name;
+    for (int i = run->book.topic_count; i < run->book.life_count; i++) {
+        if (run->book.topics[i].first == name)
+            last = i;
+    }
+    return &run->book.topics[last];
+}
+
+static struct cluster_topic *begin_life(struct cluster *run, int name, const struct stele_uuid *id, int64_t offset)
+{
+    struct cluster_book *book = &run->book;
+    struct cluster_topic *first = &book->topics[name], *topic = first;
+    if (first->is_seen) {
+        if (book->life_count == CLUSTER_LIVES_MAX)
+            sim_world_fail(&run->world, "%s is made too often", first->name);
+        topic = &book->topics[book->life_count++];
+        memcpy(topic->name, first->name, sizeof(topic->name));
+        topic->first = name;
+        topic->partition_count = first->partition_count;
+        topic->flushes_before_ack = first->flushes_before_ack;
+        cluster_reach(run, CLUSTER_POINT_TOPIC_ANEW);
+    }
+    topic->id = *id;
+    topic->is_seen = true;
+    topic->seen_at = offset;
+    return topic;
+}
+
+/* What somebody deleted is gone from the first image that lacks it on, in every image. */
+struct cluster_topic *cluster_book_seen(struct cluster *run, int name, const struct stele_uuid *id, int64_t offset)
+{
+    for (int i = 0; i < run->book.life_count; i++) {
+        struct cluster_topic *topic = &run->book.topics[i];
+        bool is_it = id != NULL && stele_uuid_equal(&topic->id, id);
+        if (topic->first != name || !topic->is_seen || topic->seen_at >= offset || topic->is_gone || is_it)
+            continue;
+        if (run->book.topics[name].deletes == 0)
+            sim_world_fail(&run->world, "K20: %s is gone, and nobody deleted it", topic->name);
+        topic->is_gone = true;
+        topic->gone_at = offset;
+        run->book.topics[name].is_made = false;
+        cluster_reach(run, CLUSTER_POINT_TOPIC_DELETED);
+    }
+    struct cluster_topic *topic = id == NULL ? NULL : cluster_book_topic(run, id);
+    if (id == NULL || topic != NULL) {
+        if (topic != NULL && topic->is_gone && offset >= topic->gone_at)
+            sim_world_fail(&run->world, "D30: %s was deleted, and is there again", topic->name);
+        return topic;
+    }
+    return begin_life(run, name, id, offset);
 }
 
 struct cluster_epoch *cluster_epoch_at(struct cluster_partition *partition, int32_t epoch)
@@ -137,9 +193,15 @@ static void place(struct cluster *run, struct cluster_topic *topic, int partitio
     struct cluster_partition *it = &topic->partitions[partition];
     struct cluster_record *record = &book->records[tag];
     int number = (int)(topic - book->topics);
-    if (record->topic != number || (record->partition >= 0 && record->partition != partition))
+    if (record->topic != topic->first || (record->partition >= 0 && record->partition != partition))
         sim_world_fail(&run->world, "record %lld is in %s-%d, where nobody sent it", (long long)tag, topic->name,
                        partition);
+    if (record->life != number) {
+        if (record->places > 0)
+            cluster_reach(run, CLUSTER_POINT_TWO_LIVES);
+        record->life = number;
+        record->places = 0;
+    }
     if (record->is_once && record->places > 0)
         sim_world_fail(&run->world, "D7: record %lld is in %s-%d at offset %lld and at %lld", (long long)tag,
                        topic->name, partition, (long long)record->offset, (long long)offset);
@@ -221,7 +283,7 @@ void cluster_book_lose(struct cluster *run, struct cluster_topic *topic, int par
                 sim_world_fail(&run->world, "D4: record %lld of %s-%d was synced and acknowledged, and is lost",
                                (long long)it->tags[offset], topic->name, partition);
             record->is_lost = true;
-            record->places--;
+            record->places -= record->life == (int)(topic - book->topics);
             book->lost++;
         }
         it->end_offset = batch->base_offset;
@@ -248,7 +310,7 @@ void cluster_book_end(struct cluster *run)
 
 void cluster_book_free(struct cluster_book *book)
 {
-    for (int i = 0; i < CLUSTER_TOPICS_MAX; i++) {
+    for (int i = 0; i < CLUSTER_LIVES_MAX; i++) {
         for (int k = 0; k < CLUSTER_PARTITIONS_MAX; k++) {
             free(book->topics[i].partitions[k].batches);
             free(book->topics[i].partitions[k].tags);

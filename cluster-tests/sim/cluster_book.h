@@ -15,16 +15,17 @@
 #include "cluster-tests/sim/cluster_log.h"
 #include "replication/types.h"
 
-enum { CLUSTER_TOPICS_MAX = 4, CLUSTER_PARTITIONS_MAX = 3, CLUSTER_VALUE_BYTES_MIN = 16 };
+enum { CLUSTER_TOPICS_MAX = 4, CLUSTER_LIVES_MAX = 32, CLUSTER_PARTITIONS_MAX = 3, CLUSTER_VALUE_BYTES_MIN = 16 };
 
 struct cluster;
 
 enum cluster_fate { CLUSTER_SENT, CLUSTER_ACKNOWLEDGED, CLUSTER_UNKNOWN };
 
 struct cluster_record {
-    int producer, topic, acks;
-    int32_t partition; /* -1: not known */
-    int32_t bytes, places;
+    int producer, topic, acks; /* topic: the first of its name */
+    int32_t partition;         /* -1: not known */
+    int32_t bytes;
+    int32_t life, places; /* the topic that it was written to last, and where else in that one */
     enum cluster_fate fate;
     bool is_once, is_lost; /* of an idempotent producer; in a range that a forced election lost */
     int64_t offset;        /* where it is committed; -1 */
@@ -57,10 +58,16 @@ struct cluster_partition {
     struct stele_partition_state state; /* of the highest partition epoch that any node has applied */
 };
 
+/** A topic that was deleted and made anew is another one: a new life of its name. The first lives of all names come
+ * first; what is asked of the name is noted there. */
 struct cluster_topic {
     char name[16];
+    int first; /* the first life of its name */
     struct stele_uuid id;
-    bool is_made, is_seen; /* somebody was told so; its id is known */
+    bool is_made, is_seen;    /* somebody was told so; its id is known */
+    bool is_gone;             /* the metadata log has it deleted */
+    int64_t seen_at, gone_at; /* metadata offsets of the first images that have it, that have it no more */
+    int deletes;              /* asked of the name */
     bool flushes_before_ack;
     char segment_bytes[16];
     int partition_count;
@@ -69,12 +76,12 @@ struct cluster_topic {
 
 /** One by one producer: tags by which order is checked. */
 struct cluster_order {
-    int64_t last[CLUSTER_TOPICS_MAX][CLUSTER_PARTITIONS_MAX];
+    int64_t last[CLUSTER_LIVES_MAX][CLUSTER_PARTITIONS_MAX];
 };
 
 struct cluster_book {
-    struct cluster_topic topics[CLUSTER_TOPICS_MAX];
-    int topic_count;
+    struct cluster_topic topics[CLUSTER_LIVES_MAX];
+    int topic_count, life_count; /* names; lives of all of them */
     struct cluster_record *records;
     int64_t record_count, record_capacity;
     struct cluster_order *orders; /* by producer */
@@ -88,9 +95,13 @@ int cluster_book_producer(struct cluster *run);
 /** Its tag. */
 int64_t cluster_book_send(struct cluster *run, const struct cluster_record *record);
 void cluster_book_delivered(struct cluster *run, const struct stele_delivery *delivery);
-void cluster_book_read(struct cluster *run, int topic, const struct stele_record_view *record);
-/** NULL: it is none of the run's. */
-struct cluster_topic *cluster_book_topic(struct cluster *run, const char *name, const struct stele_uuid *id);
+void cluster_book_read(struct cluster *run, const struct cluster_topic *topic, const struct stele_record_view *record);
+/** NULL: no node's metadata had it. */
+struct cluster_topic *cluster_book_topic(struct cluster *run, const struct stele_uuid *id);
+/** What a node's image calls so, at that offset of the metadata log: NULL: nothing. Returns it. */
+struct cluster_topic *cluster_book_seen(struct cluster *run, int name, const struct stele_uuid *id, int64_t offset);
+/** The last that had the name; the first while none was seen. */
+struct cluster_topic *cluster_book_last(struct cluster *run, int name);
 struct cluster_epoch *cluster_epoch_at(struct cluster_partition *partition, int32_t epoch);
 /** A batch that is committed next, in the leader epoch `epoch`. */
 struct cluster_commit {

@@ -29,38 +29,49 @@ static const char *name_of(const struct cluster_client *self)
     return self->sim.process.name;
 }
 
-/* True when a call went well; it may only fail with what may go well later. */
-static bool is_done(struct cluster_client *self, const struct stele_result *result, const char *call)
+bool cluster_call_is_done(struct cluster *run, const struct sim_client *sim, const struct stele_result *result,
+                          const char *call)
 {
     if (result->code == 0)
         return true;
-    sim_world_log(&self->run->world, "%s: %s: %s", name_of(self), call, result->text);
-    cluster_reach(self->run, CLUSTER_POINT_CALL_FAILED);
+    sim_world_log(&run->world, "%s: %s: %s", sim->process.name, call, result->text);
+    cluster_reach(run, CLUSTER_POINT_CALL_FAILED);
     if (!result->is_retriable)
-        sim_world_fail(&self->run->world, "%s: %s failed with %d: %s", name_of(self), call, result->code, result->text);
+        sim_world_fail(&run->world, "%s: %s failed with %d: %s", sim->process.name, call, result->code, result->text);
     return false;
+}
+
+static bool is_done(struct cluster_client *self, const struct stele_result *result, const char *call)
+{
+    return cluster_call_is_done(self->run, &self->sim, result, call);
 }
 
 /* The program's life. */
 
-/* All nodes are named, a drawn one first. */
-static void begin(struct cluster_client *self)
+struct stele_client *cluster_client_new(struct cluster *run, struct sim_client *sim, struct stele_prng *prng,
+                                        const char *timeout_ms)
 {
-    static const char *const timeouts[] = {"500", "1000", "2000", "5000", "30000"};
-    struct cluster *run = self->run;
     char bootstrap[128] = "";
-    int first = (int)draw(self, 0, run->node_count - 1);
-    const char *timeout = pick(self, timeouts, STELE_ARRAY_LEN(timeouts));
-    struct stele_setting settings[] = {{"request.timeout.ms", timeout}, {NULL, NULL}};
+    int first = (int)stele_prng_range(prng, 0, run->node_count - 1);
+    struct stele_setting settings[] = {{"request.timeout.ms", timeout_ms}, {NULL, NULL}};
+    struct stele_client *client = NULL;
     struct stele_error error;
     for (int i = 0; i < run->node_count; i++) {
         size_t used = strlen(bootstrap);
         (void)snprintf(bootstrap + used, sizeof(bootstrap) - used, "%s%s", i == 0 ? "" : ",",
                        run->nodes[(first + i) % run->node_count].server.address);
     }
-    enum stele_err err = stele_client__new(&self->sim.driver, bootstrap, settings, &self->sim.client, &error);
+    enum stele_err err = stele_client__new(&sim->driver, bootstrap, settings, &client, &error);
     if (err != STELE_OK)
         sim_world_fail(&run->world, "no client: %s", error.text);
+    return client;
+}
+
+static void begin(struct cluster_client *self)
+{
+    static const char *const timeouts[] = {"500", "1000", "2000", "5000", "30000"};
+    const char *timeout = pick(self, timeouts, STELE_ARRAY_LEN(timeouts));
+    self->sim.client = cluster_client_new(self->run, &self->sim, &self->prng, timeout);
 }
 
 static void drop_producer(struct cluster_producer *producer)
@@ -128,9 +139,8 @@ static void set_topic(const struct cluster_frame *frame, struct stele_setting *s
     }
 }
 
-static bool make_topic(struct cluster_client *self, int number)
+bool cluster_topic_make(struct cluster *run, struct sim_client *sim, int number)
 {
-    struct cluster *run = self->run;
     struct cluster_topic *topic = &run->book.topics[number];
     struct stele_setting settings[CLUSTER_SETTINGS_MAX + 4] = {
         {"flush.before.ack", topic->flushes_before_ack ? "true" : "false"},
@@ -139,14 +149,23 @@ static bool make_topic(struct cluster_client *self, int number)
     set_topic(&run->plan.frame, settings);
     if (topic->is_made)
         return true;
-    struct stele_result result = stele_topic_create(self->sim.client, topic->name, topic->partition_count, settings);
+    struct stele_result result = stele_topic_create(sim->client, topic->name, topic->partition_count, settings);
     if (result.code == (int)STELE_INVALID_REPLICATION_FACTOR) /* too few nodes are there at the moment */
         return false;
     if (result.code == (int)STELE_UNSUPPORTED_VERSION)
         run->has_no_topics = true;
-    else if (result.code == (int)STELE_TOPIC_ALREADY_EXISTS || is_done(self, &result, "topic create"))
+    else if (result.code == (int)STELE_TOPIC_ALREADY_EXISTS || cluster_call_is_done(run, sim, &result, "topic create"))
         topic->is_made = true;
     return topic->is_made;
+}
+
+/* Of a call that names a topic: somebody may have deleted it. */
+static bool is_done_with(struct cluster_client *self, int topic, const struct stele_result *result, const char *call)
+{
+    struct cluster_topic *it = &self->run->book.topics[topic];
+    if (result->code == (int)STELE_UNKNOWN_TOPIC_OR_PARTITION)
+        it->is_made = it->is_made && it->deletes == 0;
+    return is_done(self, result, call);
 }
 
 static int draw_topic(struct cluster_client *self)
@@ -211,11 +230,11 @@ static struct cluster_producer *get_producer(struct cluster_client *self, int nu
                                        {"enable.idempotence", is_once ? "true" : "false"},
                                        {NULL, NULL}};
     struct stele_result result;
-    if (!make_topic(self, topic))
+    if (!cluster_topic_make(self->run, &self->sim, topic))
         return NULL;
     producer->producer =
         stele_producer_new(self->sim.client, self->run->book.topics[topic].name, settings, delivered, self, &result);
-    if (!is_done(self, &result, "producer"))
+    if (!is_done_with(self, topic, &result, "producer"))
         return NULL;
     producer->number = cluster_book_producer(self->run);
     producer->topic = topic;
@@ -255,6 +274,7 @@ static void produce(struct cluster_client *self)
     struct cluster_producer *producer = get_producer(self, number, draw_topic(self), false);
     if (producer == NULL)
         return;
+    (void)cluster_topic_make(self->run, &self->sim, producer->topic); /* when it was deleted */
     int32_t partition_count = self->run->book.topics[producer->topic].partition_count;
     int64_t count = draw(self, 1, chance(self, 1, 8) ? 40 : 6);
     for (int64_t i = 0; i < count; i++) {
@@ -275,7 +295,7 @@ static void on_reset(void *arg, const struct stele_reset *reset)
 {
     struct cluster_client *self = arg;
     struct cluster *run = self->run;
-    const struct cluster_topic *topic = &run->book.topics[self->reads];
+    const struct cluster_topic *topic = self->life;
     sim_world_log(&run->world, "%s: %s", name_of(self), reset->text);
     if (reset->old_offset != self->expected[reset->partition])
         sim_world_fail(&run->world, "a reset tells of offset %lld, and the reader was at %lld",
@@ -304,7 +324,6 @@ static bool get_consumer(struct cluster_client *self, int topic)
 {
     static const char *const waits[] = {"10", "100", "500", "3000"};
     static const char *const bytes[] = {"2000", "1048576"};
-    struct cluster_topic *it = &self->run->book.topics[topic];
     const char *wait = pick(self, waits, STELE_ARRAY_LEN(waits));
     const char *most = pick(self, bytes, STELE_ARRAY_LEN(bytes));
     struct stele_setting settings[] = {{"fetch.max.wait.ms", wait},
@@ -314,13 +333,18 @@ static bool get_consumer(struct cluster_client *self, int topic)
     struct stele_result result;
     if (self->consumer != NULL)
         return true;
-    if (!make_topic(self, topic))
+    if (!cluster_topic_make(self->run, &self->sim, topic))
         return false;
-    self->consumer = stele_consumer_new(self->sim.client, it->name, settings, &result);
-    if (!is_done(self, &result, "consumer"))
+    self->consumer = stele_consumer_new(self->sim.client, self->run->book.topics[topic].name, settings, &result);
+    if (!is_done_with(self, topic, &result, "consumer"))
         return false;
+    struct stele_uuid id = sim_client_reads(self->consumer);
+    const struct cluster_topic *it = cluster_book_topic(self->run, &id);
+    if (it == NULL || it->first != topic)
+        sim_world_fail(&self->run->world, "%s reads a topic that no node has", name_of(self));
     stele_consumer_on_reset(self->consumer, on_reset, self);
     self->reads = topic;
+    self->life = it;
     for (int32_t i = 0; i < it->partition_count; i++) {
         int64_t from = chance(self, 1, 4) ? 0 : stele_max_i64(it->partitions[i].end_offset - draw(self, 0, 300), 0);
         assign(self, i, from);
@@ -333,15 +357,20 @@ static bool read_one(struct cluster_client *self, int wait_ms)
 {
     struct stele_record_view record;
     struct stele_result result = stele_consumer_next(self->consumer, wait_ms, &record);
-    if (result.code == (int)STELE_REQUEST_TIMED_OUT || !is_done(self, &result, "read"))
+    if (result.code == (int)STELE_INCONSISTENT_TOPIC_ID && self->run->book.topics[self->reads].deletes > 0) {
+        cluster_reach(self->run, CLUSTER_POINT_OLD_READER);
+        drop_consumer(self);
+        return false;
+    }
+    if (result.code == (int)STELE_REQUEST_TIMED_OUT || !is_done_with(self, self->reads, &result, "read"))
         return false;
     if (record.offset != self->expected[record.partition])
         sim_world_fail(&self->run->world, "D22: %s read offset %lld of %s-%d, and was at %lld", name_of(self),
-                       (long long)record.offset, self->run->book.topics[self->reads].name, record.partition,
+                       (long long)record.offset, self->life->name, record.partition,
                        (long long)self->expected[record.partition]);
     self->expected[record.partition]++;
     self->has_read[record.partition] = true;
-    cluster_book_read(self->run, self->reads, &record);
+    cluster_book_read(self->run, self->life, &record);
     return true;
 }
 
@@ -349,6 +378,7 @@ static void consume(struct cluster_client *self)
 {
     if (!get_consumer(self, draw_topic(self)))
         return;
+    (void)cluster_topic_make(self->run, &self->sim, self->reads);
     int64_t count = draw(self, 1, 100);
     int wait_ms = (int)draw(self, 0, 500);
     while (count-- > 0 && read_one(self, wait_ms)) {
@@ -393,6 +423,20 @@ static void finish_records(struct cluster_client *self)
     }
 }
 
+/* What was deleted is there again, for the records that wait for it. */
+static void make_topics_anew(struct cluster_client *self)
+{
+    struct cluster *run = self->run;
+    for (int i = 0; i < run->book.topic_count; i++) {
+        struct cluster_topic *first = &run->book.topics[i];
+        while (first->deletes > 0 && cluster_book_last(run, i)->is_gone) {
+            first->is_made = false;
+            if (!cluster_topic_make(run, &self->sim, i))
+                sim_client_pause(&self->sim, STEP_MS * 1000);
+        }
+    }
+}
+
 /* Every partition takes a record, and gives all it has. */
 static void use_topic(struct cluster_client *self, int topic)
 {
@@ -411,10 +455,10 @@ static void use_topic(struct cluster_client *self, int topic)
     if (acknowledged < it->partition_count)
         sim_world_fail(&self->run->world, "L3: a record is not taken without faults");
     drop_consumer(self);
-    for (int32_t i = 0; i < it->partition_count; i++)
-        ends[i] = it->partitions[i].end_offset;
     while (!get_consumer(self, topic)) {
     }
+    for (int32_t i = 0; i < it->partition_count; i++)
+        ends[i] = self->life->partitions[i].end_offset;
     for (int32_t i = 0; i < it->partition_count; i++)
         assign(self, i, 0);
     for (int32_t i = 0; i < it->partition_count; i++) {
@@ -435,6 +479,8 @@ static void script(struct sim_client *sim)
         force_elections(self);
         sim_client_pause(&self->sim, 1000000);
     }
+    self->step = "topics";
+    make_topics_anew(self);
     self->step = "the last deliveries";
     finish_records(self);
     self->step = "a setting";

@@ -271,7 +271,8 @@ void cluster_fault_mend(struct cluster *run, struct cluster_line *line)
 static bool is_possible(const struct cluster *run, const struct cluster_fault *fault)
 {
     int host_count = run->node_count + run->client_count;
-    if (fault->kind == CLUSTER_ELECT || fault->kind == CLUSTER_HOLD)
+    if (fault->kind == CLUSTER_ELECT || fault->kind == CLUSTER_HOLD ||
+        cluster_class_is_call(cluster_fault_class(fault->kind)))
         return true;
     bool needs_b = fault->kind == CLUSTER_CUT || (fault->kind >= CLUSTER_DELAY && fault->kind <= CLUSTER_ONE_WAY);
     if (fault->a >= host_count || fault->b >= host_count)
@@ -289,6 +290,10 @@ void cluster_fault_strike(struct cluster *run, struct cluster_line *line)
     cluster_fault_text(&line->fault, run->node_count, text);
     sim_world_log(&run->world, "FAULT %s", text);
     run->faults[cluster_fault_class(line->fault.kind)]++;
+    if (cluster_class_is_call(cluster_fault_class(line->fault.kind))) {
+        cluster_operators_order(run, &line->fault);
+        return;
+    }
     if (line->fault.kind == CLUSTER_HOLD) {
         (void)sim_net_hold(&run->world, line->connection, line->it, line->fault.for_us);
         return;

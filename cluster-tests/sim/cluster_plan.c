@@ -1,6 +1,7 @@
 #include "cluster-tests/sim/cluster_plan.h"
 
 #include "base/check.h"
+#include "cluster-tests/sim/cluster_book.h"
 #include "cluster-tests/sim/sim_image.h"
 
 #include <stdlib.h>
@@ -32,8 +33,18 @@ const char *cluster_class_name(enum cluster_class class)
     static const char *const names[CLUSTER_CLASS_COUNT] = {
         "kills",  "power losses", "crashes in calls", "stops",          "wiped disks", "pauses",
         "slow",   "disk errors",  "full disks",       "clocks",         "no memory",   "delays",
-        "stalls", "resets",       "half-open",        "one-way losses", "partitions"};
+        "stalls", "resets",       "half-open",        "one-way losses", "partitions",  "topics"};
     return names[class];
+}
+
+bool cluster_class_is_call(enum cluster_class class)
+{
+    return class >= CLUSTER_CLASS_TOPICS;
+}
+
+bool cluster_fault_is_of_topic(enum cluster_fault_kind kind)
+{
+    return kinds[kind].class == CLUSTER_CLASS_TOPICS;
 }
 
 void cluster_plan_add(struct cluster_plan *plan, const struct cluster_fault *fault)
@@ -129,6 +140,13 @@ static void draw_link(struct maker *maker, struct cluster_fault *fault, enum clu
     }
 }
 
+static void draw_call(struct maker *maker, struct cluster_fault *fault)
+{
+    fault->kind = CLUSTER_DELETE_TOPIC;
+    fault->a = (int)draw(maker, 0, CLUSTER_TOPICS_MAX - 1);
+    fault->for_us = draw(maker, 0, 1) * draw_log(maker, 1, 3 * SECOND_US);
+}
+
 static void draw_fault(struct maker *maker, struct cluster_fault *fault, enum cluster_class class)
 {
     static const enum cluster_fault_kind of[] = {
@@ -138,7 +156,9 @@ static void draw_fault(struct maker *maker, struct cluster_fault *fault, enum cl
     fault->a = maker->self;
     fault->b = CLUSTER_NOBODY;
     fault->arg = 0;
-    if (class == CLUSTER_CLASS_PARTITION) {
+    if (cluster_class_is_call(class)) {
+        draw_call(maker, fault);
+    } else if (class == CLUSTER_CLASS_PARTITION) {
         draw_partition(maker, fault);
     } else if (class == CLUSTER_CLASS_SLOW_DISK || class == CLUSTER_CLASS_DISK || class == CLUSTER_CLASS_FULL_DISK) {
         draw_disk(maker, fault, class);
@@ -189,6 +209,8 @@ static int64_t draw_mean_us(struct stele_prng *prng, enum cluster_class class)
     bool is_rare = class == CLUSTER_CLASS_POWER || class == CLUSTER_CLASS_CRASH || class == CLUSTER_CLASS_STOP ||
                    class == CLUSTER_CLASS_KILL || class == CLUSTER_CLASS_PARTITION ||
                    class == CLUSTER_CLASS_FULL_DISK || class == CLUSTER_CLASS_DISK;
+    if (class == CLUSTER_CLASS_TOPICS)
+        return 10 * (int64_t)SECOND_US + sim_draw_log(prng, 100 * (int64_t)SECOND_US);
     return (is_rare ? 25 : 8) * (int64_t)SECOND_US + sim_draw_log(prng, 300 * (int64_t)SECOND_US);
 }
 
@@ -223,6 +245,8 @@ void cluster_plan_make(struct cluster_plan *plan, const struct cluster_plan_fram
             struct stele_prng prng;
             struct maker maker = {.plan = plan, .frame = frame, .prng = &prng, .self = node};
             stele_prng_init(&prng, plan->seed, STREAM_PLAN + 1 + (uint64_t) class * 64 + (uint64_t)node);
+            if (cluster_class_is_call((enum cluster_class) class) && node > 0)
+                continue;
             if (class == CLUSTER_CLASS_WIPE && (node != wiped || plan->node_count < 3))
                 continue;
             make_class(&maker, (enum cluster_class) class, mean_us);

@@ -44,7 +44,9 @@
     F(HOLD, "hold", STALL)          /* the connection of the message that the line waited for */                       \
     F(READ_FAIL, "read-fail", DISK) /* every read of a's files whose path has the word */                              \
     F(ROT, "rot", DISK)             /* one place of a file of a whose path has the word is damaged; arg: seed */       \
-    F(ELECT, "elect", STOP)         /* a program forces elections where nobody leads */
+    F(ELECT, "elect", STOP)         /* a program forces elections where nobody leads */                                \
+    /* Of whoever runs the cluster (cluster_operator.c); a and b are a topic and a partition. */                       \
+    F(DELETE_TOPIC, "delete-topic", TOPICS) /* and makes it anew after the time; 0 s: leaves that to programs */
 
 enum cluster_fault_kind {
 #define F(name, text, class) CLUSTER_##name,
@@ -71,6 +73,7 @@ enum cluster_class {
     CLUSTER_CLASS_HALF_OPEN,
     CLUSTER_CLASS_ONE_WAY,
     CLUSTER_CLASS_PARTITION,
+    CLUSTER_CLASS_TOPICS,
     CLUSTER_CLASS_COUNT
 };
 
@@ -78,7 +81,8 @@ enum { CLUSTER_FOR_EVER = -1, CLUSTER_NOBODY = -1 };
 
 struct cluster_fault {
     enum cluster_fault_kind kind;
-    int a, b; /* hosts: nodes from 0 on, behind them the clients; NOBODY; roles (cluster_script.h) */
+    int a, b; /* hosts: nodes from 0 on, behind them the clients; NOBODY; roles (cluster_script.h); or topic and
+               * partition */
     int64_t at_us, for_us, arg;
     struct cluster_words words; /* what only scripts say */
 };
@@ -112,6 +116,10 @@ void cluster_plan_add(struct cluster_plan *plan, const struct cluster_fault *fau
 void cluster_plan_free(struct cluster_plan *plan);
 const char *cluster_fault_name(enum cluster_fault_kind kind);
 enum cluster_class cluster_fault_class(enum cluster_fault_kind kind);
+/** Whoever runs the cluster does it, by a call. */
+bool cluster_class_is_call(enum cluster_class class);
+/** Its a and b are a topic and a partition. */
+bool cluster_fault_is_of_topic(enum cluster_fault_kind kind);
 const char *cluster_class_name(enum cluster_class class);
 /** In the order of their times; what a line follows stays before it. */
 void cluster_plan_sort(struct cluster_plan *plan);

@@ -287,9 +287,11 @@ static struct cluster_known *know(struct cluster_node *node, const struct stele_
         if (node->known[i].of == of)
             return &node->known[i];
     }
-    struct cluster_topic *topic = cluster_book_topic(node->run, of->topic, &of->key.topic_id);
-    if (topic == NULL || node->known_count == CLUSTER_KNOWN_MAX)
+    struct cluster_topic *topic = cluster_book_topic(node->run, &of->key.topic_id);
+    if (topic == NULL)
         return NULL;
+    if (node->known_count == CLUSTER_KNOWN_MAX)
+        sim_world_fail(&node->run->world, "n%d has too many partitions", node->number + 1);
     if (of->key.number >= CLUSTER_PARTITIONS_MAX)
         sim_world_fail(&node->run->world, "%s has a partition %d", topic->name, (int)of->key.number);
     struct cluster_known *known = &node->known[node->known_count++];
@@ -319,18 +321,35 @@ static struct look look_at(struct cluster_node *node, const struct cluster_known
     return look;
 }
 
+/* Those that the node let go. */
+static void forget_others(struct cluster_node *node)
+{
+    int kept = 0;
+    for (int i = 0; i < node->known_count; i++) {
+        if (!node->known[i].is_there)
+            node->known[i].replica->of = NULL;
+        else
+            node->known[kept++] = node->known[i];
+    }
+    node->known_count = kept;
+}
+
 void cluster_replicas_check(struct cluster_node *node)
 {
     struct stele_list *all = &node->server.node->partitions;
     if (!cluster_node_lives(node))
         return;
+    for (int i = 0; i < node->known_count; i++)
+        node->known[i].is_there = false;
     for (struct stele_list *at = all->next; at != all; at = at->next) {
         const struct stele_partition *of = STELE_CONTAINER_OF(at, struct stele_partition, all);
-        if (of->state == STELE_PARTITION_OPENING || of->state == STELE_PARTITION_REMOVED || of->log == NULL ||
-            of->replica.cut != STELE_CUT_NONE)
+        if (of->state == STELE_PARTITION_OPENING || of->state == STELE_PARTITION_REMOVED || of->log == NULL)
             continue;
         struct cluster_known *known = know(node, of);
-        if (known == NULL || !has_moved(known->replica, of))
+        if (known == NULL)
+            continue;
+        known->is_there = true;
+        if (of->replica.cut != STELE_CUT_NONE || !has_moved(known->replica, of))
             continue;
         bool is_first = known->replica->of != of;
         if (is_first) {
@@ -344,6 +363,7 @@ void cluster_replicas_check(struct cluster_node *node)
             take_loss(&look);
         check_replica(&look);
     }
+    forget_others(node);
 }
 
 void cluster_replicas_check_all(struct cluster *run)
@@ -360,7 +380,7 @@ void cluster_replicas_check_all(struct cluster *run)
 
 void cluster_replicas_forget(struct cluster_node *node)
 {
-    for (int i = 0; i < CLUSTER_TOPICS_MAX; i++) {
+    for (int i = 0; i < CLUSTER_LIVES_MAX; i++) {
         for (int k = 0; k < CLUSTER_PARTITIONS_MAX; k++)
             node->replicas[i][k].of = NULL;
     }

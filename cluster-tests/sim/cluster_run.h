@@ -4,8 +4,8 @@
  * left of the cluster must mend, finish what was begun, and agree.
  *
  * Where to look: cluster_plan.h (which faults), cluster_faults.c (what they do), cluster_script.h (scripts),
- * cluster_quorum.c (what must hold of the metadata log), cluster_client.c (what programs do), cluster_world.c (how a
- * run goes), sim_cluster.c (many seeds, scripts, shrinking).
+ * cluster_quorum.c (what must hold of the metadata log), cluster_client.c (what programs do), cluster_operator.c (what
+ * those do who run the cluster), cluster_world.c (how a run goes), sim_cluster.c (many seeds, scripts, shrinking).
  *
  * Everything random is drawn from a stream of the seed, so that a seed is a run. What is checked draws nothing, takes
  * no time and touches no file, so that checking more leaves a run as it was. */
@@ -24,7 +24,9 @@ enum {
     CLUSTER_NODES_MAX = 5,
     CLUSTER_CLIENTS_MAX = 4,
     CLUSTER_EPOCHS_MAX = 4096,
-    CLUSTER_KNOWN_MAX = 32,
+    CLUSTER_KNOWN_MAX = 64,
+    CLUSTER_OPERATORS = 2,
+    CLUSTER_ORDERS_MAX = 32,
     CLUSTER_PRODUCERS_MAX = 3,       /* of a client at a time; the last is for the end */
     CLUSTER_FAULTS_US = 220000000,   /* faults begin before, */
     CLUSTER_LOAD_US = 270000000,     /* and programs work until then; */
@@ -55,7 +57,11 @@ enum {
     P(FORCED, "forced elections that lost something")                                                                  \
     P(RESET_AT_FIRST, "readers sent elsewhere before they read")                                                       \
     P(FORMING_DEATH, "deaths before the cluster had formed")                                                           \
-    P(ALONE, "clusters of one node")
+    P(ALONE, "clusters of one node")                                                                                   \
+    P(TOPIC_DELETED, "topics deleted")                                                                                 \
+    P(TOPIC_ANEW, "topics made anew")                                                                                  \
+    P(OLD_READER, "readers of a topic that was made anew")                                                             \
+    P(TWO_LIVES, "records written again to a topic made anew")
 
 enum cluster_point {
 #define P(name, text) CLUSTER_POINT_##name,
@@ -81,6 +87,7 @@ struct cluster_known {
     const struct stele_partition *of;
     struct cluster_topic *topic;
     struct cluster_replica *replica;
+    bool is_there;
 };
 
 struct cluster_node {
@@ -99,11 +106,11 @@ struct cluster_node {
     uint32_t no_memory;      /* allocations that fail, per million */
     int crash_how;           /* what a crash inside a call is: enum sim_death */
     struct cluster_log_place metadata_place;
-    struct cluster_replica replicas[CLUSTER_TOPICS_MAX][CLUSTER_PARTITIONS_MAX];
+    struct cluster_replica replicas[CLUSTER_LIVES_MAX][CLUSTER_PARTITIONS_MAX];
     struct cluster_known known[CLUSTER_KNOWN_MAX];
     int known_count;
     int64_t applied_offset;
-    int32_t partition_epochs[CLUSTER_TOPICS_MAX][CLUSTER_PARTITIONS_MAX]; /* + 1, applied last; 0: none */
+    int32_t partition_epochs[CLUSTER_LIVES_MAX][CLUSTER_PARTITIONS_MAX]; /* + 1, applied last; 0: none */
     int64_t checked_to; /* how far its metadata log was compared, in this life */
     int32_t led_epoch;  /* the last in which it led the quorum, and what was committed when it was looked at last */
     int64_t led_to;
@@ -131,10 +138,23 @@ struct cluster_client {
     struct cluster_tuned tuned;
     struct cluster_producer producers[CLUSTER_PRODUCERS_MAX];
     struct stele_consumer *consumer;
-    int reads;                                /* the topic of the consumer */
+    int reads;                                /* the first topic of the name that the consumer reads, */
+    const struct cluster_topic *life;         /* and the one that it reads */
     int64_t expected[CLUSTER_PARTITIONS_MAX]; /* its next offsets */
     bool has_read[CLUSTER_PARTITIONS_MAX];    /* since it was assigned */
     const char *step;                         /* of its end, for who waits for it; NULL: done */
+};
+
+/* Somebody who runs the cluster: does the lines of a plan that take a call, one after the other. */
+struct cluster_operator {
+    struct cluster *run;
+    int number;
+    struct sim_client sim;
+    struct stele_prng prng;
+    struct cluster_fault orders[CLUSTER_ORDERS_MAX];
+    int64_t ordered, taken; /* so many, and so many of them were begun */
+    bool is_idle;
+    const char *step; /* as a program's */
 };
 
 /* A batch of the metadata log as it was when it was committed first. */
@@ -159,6 +179,7 @@ struct cluster {
     char peers[128], bootstrap[128];
     struct cluster_node nodes[CLUSTER_NODES_MAX];
     struct cluster_client clients[CLUSTER_CLIENTS_MAX];
+    struct cluster_operator operators[CLUSTER_OPERATORS];
     struct cluster_plan plan;
     int64_t next_line;
     struct sim_event fault;
@@ -243,5 +264,19 @@ bool cluster_states_are_whole(struct cluster *run, const char **out_why);
 /* cluster_client.c */
 
 void cluster_clients_start(struct cluster *run);
+/** Of a program that knows all nodes and asks a drawn one first. */
+struct stele_client *cluster_client_new(struct cluster *run, struct sim_client *sim, struct stele_prng *prng,
+                                        const char *timeout_ms);
+/** Makes the topic of a name unless it is there; false when it is not yet. */
+bool cluster_topic_make(struct cluster *run, struct sim_client *sim, int number);
+/** True when a call went well; it may only fail with what may go well later. */
+bool cluster_call_is_done(struct cluster *run, const struct sim_client *sim, const struct stele_result *result,
+                          const char *call);
+
+/* cluster_operator.c */
+
+void cluster_operators_start(struct cluster *run);
+/** A line whose time has come. */
+void cluster_operators_order(struct cluster *run, const struct cluster_fault *fault);
 
 #endif

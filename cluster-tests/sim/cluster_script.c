@@ -69,6 +69,21 @@ static void put_host(struct out *out, int host)
             host < out->node_count ? host + 1 : host - out->node_count + 1);
 }
 
+static void put_place(struct out *out, const struct cluster_fault *fault)
+{
+    if (!cluster_fault_is_of_topic(fault->kind)) {
+        put_host(out, fault->a);
+        put(out, " ");
+        put_host(out, fault->b);
+        return;
+    }
+    put(out, "t%d", fault->a);
+    if (fault->b == CLUSTER_NOBODY)
+        put(out, " -");
+    else
+        put(out, " p%d", fault->b);
+}
+
 static void put_condition(struct out *out, const struct cluster_condition *condition)
 {
     enum cluster_condition_kind kind = condition->kind;
@@ -114,9 +129,7 @@ void cluster_fault_text(const struct cluster_fault *fault, int node_count, char 
         put_host(&out, fault->b);
     } else if (words->verb == CLUSTER_STRIKES) {
         put(&out, "%s ", cluster_fault_name(fault->kind));
-        put_host(&out, fault->a);
-        put(&out, " ");
-        put_host(&out, fault->b);
+        put_place(&out, fault);
         put(&out, " for %.6f arg %lld", seconds(fault->for_us), (long long)fault->arg);
         if (words->word[0] != 0)
             put(&out, " word %s", words->word);
@@ -238,6 +251,18 @@ static bool take_host(struct words *words, int *out_host)
     return true;
 }
 
+static bool take_numbered(struct words *words, char letter, int *out_number)
+{
+    char *end = NULL;
+    const char *text = peek(words);
+    long number = text[0] == letter ? strtol(text + 1, &end, 10) : -1;
+    if (number < 0 || number > 1000 || end == text + 1 || *end != 0)
+        return false;
+    *out_number = (int)number;
+    words->next++;
+    return true;
+}
+
 static bool take_api(struct words *words, int *out_number)
 {
     for (size_t i = 0; i < STELE_ARRAY_LEN(apis); i++) {
@@ -298,6 +323,13 @@ static bool take_condition(struct words *words, struct cluster_condition *out_co
     return false;
 }
 
+/* There is no second place. */
+static bool take_end(struct words *words)
+{
+    (void)take(words, "-");
+    return true;
+}
+
 static bool take_fault(struct words *words, struct cluster_fault *fault)
 {
     int found = 0;
@@ -306,6 +338,8 @@ static bool take_fault(struct words *words, struct cluster_fault *fault)
     if (found == CLUSTER_FAULT_COUNT)
         return false;
     fault->kind = (enum cluster_fault_kind)found;
+    if (cluster_fault_is_of_topic(fault->kind))
+        return take_numbered(words, 't', &fault->a) && (take_numbered(words, 'p', &fault->b) || take_end(words));
     if (take_host(words, &fault->a))
         (void)take_host(words, &fault->b);
     return true;

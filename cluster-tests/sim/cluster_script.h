@@ -20,6 +20,9 @@
  *     A to F                               who was called so by a line `TIME name A leader`
  *     it, any                              whom the condition of the line was about; whoever (in conditions)
  *
+ * What whoever runs the cluster does names a topic and a partition, "t0 p1", in place of hosts; of the topics that the
+ * run has it is the one of that number, or begins to count anew behind the last.
+ *
  * A line may begin behind the one before it, after "+SECONDS", in place of a time; and may wait for a condition:
  *
  *     +0.5 when A sends ALTER_PARTITION controller later 0.1 kill B for 3

@@ -82,10 +82,9 @@ void cluster_states_check(struct cluster_node *node)
     node->applied_offset = mlog->applied_offset;
     for (int i = 0; i < node->run->book.topic_count; i++) {
         const struct stele_image_topic *it = stele_image_topic_named(&mlog->image, node->run->book.topics[i].name);
-        if (it == NULL)
-            continue;
-        struct cluster_topic *topic = cluster_book_topic(node->run, it->name, &it->topic_id);
-        for (int32_t k = 0; k < it->partition_count && k < CLUSTER_PARTITIONS_MAX; k++) {
+        struct cluster_topic *topic =
+            cluster_book_seen(node->run, i, it == NULL ? NULL : &it->topic_id, mlog->applied_offset);
+        for (int32_t k = 0; it != NULL && k < it->partition_count && k < CLUSTER_PARTITIONS_MAX; k++) {
             if (it->partitions[k].is_known)
                 check_partition(node, topic, k, &it->partitions[k].state);
         }
@@ -100,9 +99,9 @@ void cluster_states_forget(struct cluster_node *node)
 
 bool cluster_states_are_led(const struct cluster *run)
 {
-    for (int i = 0; i < run->book.topic_count; i++) {
+    for (int i = 0; i < run->book.life_count; i++) {
         const struct cluster_topic *topic = &run->book.topics[i];
-        for (int k = 0; k < topic->partition_count; k++) {
+        for (int k = 0; k < topic->partition_count && !topic->is_gone; k++) {
             if (topic->partitions[k].has_state && topic->partitions[k].state.leader_id < 1)
                 return false;
         }
@@ -122,9 +121,9 @@ static void set_text(const struct stele_node_set *set, char out_text[64])
 
 void cluster_states_print(struct cluster *run)
 {
-    for (int i = 0; i < run->book.topic_count; i++) {
+    for (int i = 0; i < run->book.life_count; i++) {
         const struct cluster_topic *topic = &run->book.topics[i];
-        for (int k = 0; k < topic->partition_count; k++) {
+        for (int k = 0; k < topic->partition_count && !topic->is_gone; k++) {
             const struct cluster_partition *it = &topic->partitions[k];
             char isr[64], elr[64], replicas[64];
             set_text(&it->state.isr, isr);
@@ -175,12 +174,27 @@ static bool is_whole(struct cluster *run, struct cluster_topic *topic, int numbe
     return state->isr.count == living;
 }
 
+/* No node has anything open of a topic that was deleted. */
+static bool is_left(const struct cluster *run, const struct cluster_topic *topic)
+{
+    for (int i = 0; i < run->node_count * CLUSTER_PARTITIONS_MAX; i++) {
+        const struct cluster_node *node = &run->nodes[i / CLUSTER_PARTITIONS_MAX];
+        if (cluster_node_lives(node) && node->replicas[topic - run->book.topics][i % CLUSTER_PARTITIONS_MAX].of != NULL)
+            return true;
+    }
+    return false;
+}
+
 bool cluster_states_are_whole(struct cluster *run, const char **out_why)
 {
-    for (int i = 0; i < run->book.topic_count; i++) {
+    for (int i = 0; i < run->book.life_count; i++) {
         struct cluster_topic *topic = &run->book.topics[i];
-        for (int k = 0; k < topic->partition_count; k++) {
-            if (topic->is_made && !is_whole(run, topic, k, out_why))
+        *out_why = "a replica is left of a topic that was deleted";
+        if (topic->is_gone && is_left(run, topic))
+            return false;
+        bool is_there = topic->is_seen ? !topic->is_gone : topic->is_made && topic->deletes == 0;
+        for (int k = 0; k < topic->partition_count && is_there; k++) {
+            if (!is_whole(run, topic, k, out_why))
                 return false;
         }
     }

@@ -178,7 +178,7 @@ static void init_node(struct cluster *run, int number, struct stele_prng *setup)
     node->server.traced = traced;
     node->server.stepped = stepped;
     node->server.shard_count = STELE_SHARD_DATA + (int)stele_prng_range(setup, 1, 2);
-    for (int i = 0; i < CLUSTER_TOPICS_MAX * CLUSTER_PARTITIONS_MAX; i++)
+    for (int i = 0; i < CLUSTER_LIVES_MAX * CLUSTER_PARTITIONS_MAX; i++)
         node->replicas[i / CLUSTER_PARTITIONS_MAX][i % CLUSTER_PARTITIONS_MAX].stale_from = -1;
     sim_event_init(&node->up, "up", NULL, run_up);
     sim_event_after(&run->world, &node->up, 1 + sim_draw_log(setup, number == 0 ? 1000 : 3000000));
@@ -237,9 +237,11 @@ static void init_topics(struct cluster *run, struct stele_prng *setup)
     run->book.topic_count = (int)stele_prng_range(setup, 1, CLUSTER_TOPICS_MAX);
     if (run->plan.frame.topic_count > 0)
         run->book.topic_count = run->plan.frame.topic_count;
+    run->book.life_count = run->book.topic_count;
     for (int i = 0; i < run->book.topic_count; i++) {
         struct cluster_topic *topic = &run->book.topics[i];
         (void)snprintf(topic->name, sizeof(topic->name), "t%d", i);
+        topic->first = i;
         topic->partition_count = (int)stele_prng_range(setup, 1, CLUSTER_PARTITIONS_MAX);
         topic->flushes_before_ack = sim_chance(setup, 1, 2);
         int64_t segment_bytes = sim_chance(setup, 1, 2) ? stele_prng_range(setup, 4000, 60000) : 1073741824;
@@ -282,8 +284,12 @@ static void await_clients(struct cluster *run)
 {
     int64_t until_us = run->world.now_us + CLUSTER_MEND_US;
     run->is_over = true;
-    while (run->done_count < run->client_count) {
+    while (run->done_count < run->client_count + CLUSTER_OPERATORS) {
         step_until(run, run->world.now_us + LOOK_US);
+        for (int i = 0; i < CLUSTER_OPERATORS; i++) {
+            if (run->operators[i].step != NULL)
+                check_late(run, until_us, "L1: who runs the cluster does not come to an end", run->operators[i].step);
+        }
         for (int i = 0; i < run->client_count; i++) {
             if (run->clients[i].step != NULL)
                 check_late(run, until_us, "L1: a program does not come to an end", run->clients[i].step);
@@ -321,6 +327,8 @@ static void free_run(struct cluster *run, struct cluster_result *out_result)
     memcpy(out_result->world, run->world.reached, sizeof(run->world.reached));
     for (int i = 0; i < run->client_count; i++)
         sim_client_deinit(&run->clients[i].sim);
+    for (int i = 0; i < CLUSTER_OPERATORS; i++)
+        sim_client_deinit(&run->operators[i].sim);
     for (int i = 0; i < run->node_count; i++) {
         sim_event_cancel(&run->world, &run->nodes[i].up);
         sim_server_deinit(&run->nodes[i].server);
@@ -353,6 +361,7 @@ void cluster_run(struct cluster_plan *plan, bool is_verbose, void (*failed)(void
     init_nodes(run, setup);
     init_topics(run, setup);
     cluster_clients_start(run);
+    cluster_operators_start(run);
     cluster_faults_begin(run);
     cluster_reach(run, CLUSTER_POINT_SEED);
     if (run->node_count == 1)

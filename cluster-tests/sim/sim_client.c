@@ -1,6 +1,7 @@
 #include "cluster-tests/sim/sim_client.h"
 
 #include "base/check.h"
+#include "client/consumer_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -89,6 +90,11 @@ void sim_client_start(struct sim_client *client, struct sim_world *world, const 
     uint64_t address = (uint64_t)(uintptr_t)client;
     makecontext(&client->here, (void (*)(void))(uintptr_t)enter, 2, (unsigned)(address >> 32), (unsigned)address);
     sim_event_after(world, &client->wake, after_us);
+}
+
+struct stele_uuid sim_client_reads(const struct stele_consumer *consumer)
+{
+    return consumer->topic_id;
 }
 
 void sim_client_deinit(struct sim_client *client)

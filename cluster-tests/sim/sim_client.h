@@ -28,6 +28,8 @@ struct sim_client {
 void sim_client_start(struct sim_client *client, struct sim_world *world, const char *name, int64_t after_us);
 /** From the script: does something else for a while; the library does not run. */
 void sim_client_pause(struct sim_client *client, int64_t us);
+/** The topic that it reads: one of that name. */
+struct stele_uuid sim_client_reads(const struct stele_consumer *consumer);
 /** After is_done: nothing may be left. */
 void sim_client_deinit(struct sim_client *client);
 
