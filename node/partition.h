@@ -216,6 +216,7 @@ struct stele_partition {
     struct stele_log *opened;
     struct stele_error open_error;
     bool is_unmade, is_told;
+    bool is_name_written;    /* its metadata file, by this life: it need only be synced */
     enum stele_err told_err; /* the control shard's: how the first try ended */
     struct stele_recovery_report report;
     void (*open_done)(struct stele_partition *partition, void *arg); /* on the control shard; err in told_err */

@@ -50,11 +50,30 @@ static void sync_parents(struct stele_naming *naming, struct stele_vfs *vfs)
     }
 }
 
+/* Step by step for all of them, so that the file system writes its journal once for a step and not for a partition. Of
+ * a file that an earlier life wrote nobody knows what became of it on the disk: it is written anew. */
 static void name_work(struct stele_job *job)
 {
+    static const struct {
+        enum stele_metadata_step step;
+        bool is_for_old, is_for_own;
+    } steps[] = {{STELE_METADATA_WRITE, true, false},
+                 {STELE_METADATA_SYNC, true, false},
+                 {STELE_METADATA_REPLACE, true, false},
+                 {STELE_METADATA_SYNC_OLD, false, true},
+                 {STELE_METADATA_SYNC_DIR, true, true}};
     struct stele_naming *naming = STELE_CONTAINER_OF(job, struct stele_naming, job);
     for (int i = 0; i < naming->count; i++)
-        naming->partitions[i]->name_err = sync_own(job->env->vfs, naming->partitions[i]);
+        naming->partitions[i]->name_err = STELE_OK;
+    for (size_t k = 0; k < STELE_ARRAY_LEN(steps); k++) {
+        for (int i = 0; i < naming->count; i++) {
+            struct stele_partition *partition = naming->partitions[i];
+            bool is_due = partition->is_name_written ? steps[k].is_for_own : steps[k].is_for_old;
+            if (is_due && partition->name_err == STELE_OK)
+                partition->name_err = stele_partition_metadata_step(job->env->vfs, partition->path,
+                                                                    &partition->key.topic_id, steps[k].step);
+        }
+    }
     sync_parents(naming, job->env->vfs);
 }
 
@@ -69,6 +88,7 @@ static void named(struct stele_partition *partition)
     } else if (partition->state != STELE_PARTITION_OPEN) {
         /* nobody waits for its names any more */
     } else if (partition->name_err == STELE_NO_SPACE || partition->name_err == STELE_NO_MEMORY) {
+        partition->is_name_written = false;
         stele_partition__try_later(partition, &partition->unlink_timer, partition->name_err);
     } else {
         stele_trace(partition->shard->env, STELE_TRACE_LOG_FAILED, partition->name,

@@ -94,6 +94,7 @@ static void open_work(struct stele_job *job)
         }
     }
     partition->open_error.err = err;
+    partition->open.is_new = partition->open.is_new && err == STELE_OK; /* another try finds what this one left */
 }
 
 /* Room or memory may be there again: the partition stays OPENING, and who asked is told what keeps it. */
@@ -234,10 +235,12 @@ static enum stele_err fill(struct stele_partition *partition, const struct stele
     partition->dir = setup->dir;
     partition->is_named = !setup->is_new;
     partition->is_unmade = setup->is_unmade;
+    partition->is_name_written = setup->is_made;
     partition->open = (struct stele_log_open){.dir = partition->path,
                                               .name = partition->name,
                                               .config = setup->config,
                                               .is_new = setup->is_made,
+                                              .is_unnamed = setup->is_new,
                                               .was_clean = setup->was_clean,
                                               .recovery_point = setup->recovery_point,
                                               .log_start_offset = setup->log_start_offset,

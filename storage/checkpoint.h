@@ -56,10 +56,22 @@ STELE_MUST_CHECK enum stele_err stele_partition_metadata_read(struct stele_vfs *
                                                               const char *dir, struct stele_uuid *out_topic_id);
 STELE_MUST_CHECK enum stele_err stele_partition_metadata_parse(const char *text, size_t count,
                                                                struct stele_uuid *out_topic_id);
-/** Writes tmp and renames without any sync; the sync of file and directory comes before the first acknowledgement
- * (sync). */
+/** Writes it: as stele_vfs_replace (sync), or, in a directory that was just made, without any sync: that of file and
+ * directory comes before the first acknowledgement. */
 STELE_MUST_CHECK enum stele_err stele_partition_metadata_write(struct stele_vfs *vfs, const char *dir,
                                                                const struct stele_uuid *topic_id, bool sync);
+/** The same with sync in steps, for many directories at a time: what one sync has the file system write, the others
+ * find written. */
+enum stele_metadata_step {
+    STELE_METADATA_WRITE,    /* a temporary file */
+    STELE_METADATA_SYNC,     /* of it */
+    STELE_METADATA_REPLACE,  /* by it */
+    STELE_METADATA_SYNC_OLD, /* instead of these three: of the file itself, which this process has written */
+    STELE_METADATA_SYNC_DIR, /* the last step */
+};
+STELE_MUST_CHECK enum stele_err stele_partition_metadata_step(struct stele_vfs *vfs, const char *dir,
+                                                              const struct stele_uuid *topic_id,
+                                                              enum stele_metadata_step step);
 
 struct stele_meta_properties {
     char cluster_id[64];

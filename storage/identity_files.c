@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FILE_BYTES_MAX = 65536 };
+enum { FILE_BYTES_MAX = 65536, METADATA_BYTES = 128 };
 
 static bool starts_with(const char *text, size_t bytes, const char *start)
 {
@@ -62,32 +62,69 @@ enum stele_err stele_partition_metadata_read(struct stele_vfs *vfs, struct stele
     return err;
 }
 
-static enum stele_err write_unsynced(struct stele_vfs *vfs, const char *dir, const char *text, size_t count)
+static size_t metadata_text(const struct stele_uuid *topic_id, char out_text[METADATA_BYTES])
+{
+    char uuid[STELE_UUID_TEXT_BYTES];
+    stele_uuid_text(topic_id, uuid);
+    int count = snprintf(out_text, METADATA_BYTES, "version: 0\ntopic_id: %s", uuid);
+    STELE_ASSERT(count > 0 && count < METADATA_BYTES);
+    return (size_t)count;
+}
+
+#define TEMPORARY_FILE STELE_PARTITION_METADATA_FILE ".tmp"
+
+static enum stele_err write_unsynced(struct stele_vfs *vfs, const char *dir, const char *name,
+                                     const struct stele_uuid *topic_id)
+{
+    char path[STELE_PATH_BYTES], text[METADATA_BYTES];
+    struct stele_file *file = NULL;
+    size_t count = metadata_text(topic_id, text);
+    enum stele_err err = stele_path_join(path, dir, name);
+    if (err == STELE_OK)
+        err = vfs->ops->open(vfs, path, STELE_OPEN_WRITE | STELE_OPEN_CREATE | STELE_OPEN_TRUNCATE, &file);
+    if (err != STELE_OK)
+        return err;
+    err = stele_file_write(file, text, count, 0);
+    vfs->ops->close(file);
+    return err;
+}
+
+enum stele_err stele_partition_metadata_step(struct stele_vfs *vfs, const char *dir, const struct stele_uuid *topic_id,
+                                             enum stele_metadata_step step)
 {
     char path[STELE_PATH_BYTES], temporary[STELE_PATH_BYTES];
     struct stele_file *file = NULL;
     enum stele_err err = stele_path_join(path, dir, STELE_PARTITION_METADATA_FILE);
     if (err == STELE_OK)
-        err = stele_path_join(temporary, dir, STELE_PARTITION_METADATA_FILE ".tmp");
-    if (err == STELE_OK)
-        err = vfs->ops->open(vfs, temporary, STELE_OPEN_WRITE | STELE_OPEN_CREATE | STELE_OPEN_TRUNCATE, &file);
+        err = stele_path_join(temporary, dir, TEMPORARY_FILE);
     if (err != STELE_OK)
         return err;
-    err = stele_file_write(file, text, count, 0);
-    vfs->ops->close(file);
-    return err == STELE_OK ? vfs->ops->rename(vfs, temporary, path) : err;
+    switch (step) {
+    case STELE_METADATA_WRITE:
+        return write_unsynced(vfs, dir, TEMPORARY_FILE, topic_id);
+    case STELE_METADATA_SYNC:
+    case STELE_METADATA_SYNC_OLD:
+        err = vfs->ops->open(vfs, step == STELE_METADATA_SYNC ? temporary : path, STELE_OPEN_WRITE, &file);
+        if (err != STELE_OK)
+            return err;
+        err = vfs->ops->sync(file);
+        vfs->ops->close(file);
+        return err;
+    case STELE_METADATA_REPLACE:
+        return vfs->ops->rename(vfs, temporary, path);
+    case STELE_METADATA_SYNC_DIR:
+        return vfs->ops->sync_dir(vfs, dir);
+    }
+    return STELE_OK;
 }
 
 enum stele_err stele_partition_metadata_write(struct stele_vfs *vfs, const char *dir, const struct stele_uuid *topic_id,
                                               bool sync)
 {
-    char uuid[STELE_UUID_TEXT_BYTES], text[128];
-    stele_uuid_text(topic_id, uuid);
-    int count = snprintf(text, sizeof(text), "version: 0\ntopic_id: %s", uuid);
-    STELE_ASSERT(count > 0 && (size_t)count < sizeof(text));
+    char text[METADATA_BYTES];
     if (sync)
-        return stele_vfs_replace(vfs, dir, STELE_PARTITION_METADATA_FILE, text, (size_t)count);
-    return write_unsynced(vfs, dir, text, (size_t)count);
+        return stele_vfs_replace(vfs, dir, STELE_PARTITION_METADATA_FILE, text, metadata_text(topic_id, text));
+    return write_unsynced(vfs, dir, STELE_PARTITION_METADATA_FILE, topic_id);
 }
 
 static bool copy_value(char *out, size_t capacity, const char *value, size_t bytes)

@@ -26,7 +26,8 @@ struct stele_log_open {
     const char *dir;       /* whole path of the partition's directory; must exist */
     const char *name;      /* "topic-0", for traces */
     struct stele_log_config config;
-    bool is_new;              /* the caller has just made the directory, and will sync it; see directory_synced */
+    bool is_new;              /* the caller has just made the directory: none of the log's files is there */
+    bool is_unnamed;          /* the caller will sync the directory; see directory_synced */
     bool is_compacted;        /* cleaner-offset-checkpoint names it: gaps between offsets are no damage */
     bool was_clean;           /* the log directory's clean-shutdown marker was there */
     int64_t recovery_point;   /* of its checkpoint; 0 without */

@@ -23,20 +23,27 @@ static struct stele_vfs *vfs_of(const struct stele_log_dirs *dirs)
 /* What a name in a log directory is. */
 enum entry { ENTRY_OTHER, ENTRY_LIVE, ENTRY_FUTURE, ENTRY_MARKED };
 
-static enum stele_err parse_partition(const struct stele_log_dirs *dirs, const char *dir, const char *name,
-                                      struct stele_found_log *out_found, enum entry *out_entry)
+static enum entry parse_name(const char *name, struct stele_found_log *out_found)
+{
+    enum stele_dir_kind kind;
+    if (stele_partition_dir_parse(name, out_found->topic, &out_found->partition, &kind) != STELE_OK)
+        return ENTRY_OTHER;
+    return kind == STELE_DIR_LIVE ? ENTRY_LIVE : kind == STELE_DIR_FUTURE ? ENTRY_FUTURE : ENTRY_MARKED;
+}
+
+/* Whether it is a directory at all; *inout_entry is ENTRY_OTHER otherwise. */
+static enum stele_err check_is_dir(const struct stele_log_dirs *dirs, const char *dir, const char *name,
+                                   enum entry *inout_entry)
 {
     char path[STELE_PATH_BYTES];
-    struct stele_stat stat;
-    enum stele_dir_kind kind;
-    *out_entry = ENTRY_OTHER;
-    if (stele_partition_dir_parse(name, out_found->topic, &out_found->partition, &kind) != STELE_OK)
+    struct stele_stat stat = {.is_dir = false};
+    if (*inout_entry == ENTRY_OTHER)
         return STELE_OK;
     enum stele_err err = stele_path_join(path, dir, name);
     if (err == STELE_OK)
         err = vfs_of(dirs)->ops->stat(vfs_of(dirs), path, &stat);
-    if (err == STELE_OK && stat.is_dir)
-        *out_entry = kind == STELE_DIR_LIVE ? ENTRY_LIVE : kind == STELE_DIR_FUTURE ? ENTRY_FUTURE : ENTRY_MARKED;
+    if (err != STELE_OK || !stat.is_dir)
+        *inout_entry = ENTRY_OTHER;
     return err == STELE_NOT_FOUND ? STELE_OK : err;
 }
 
@@ -51,16 +58,17 @@ static enum stele_err look_at(void *arg, const char *name)
 {
     struct looking *looking = arg;
     struct stele_found_log found;
-    enum entry entry = ENTRY_OTHER;
-    enum stele_err err = STELE_OK;
     if (strcmp(name, METADATA_DIR) == 0)
         looking->has_metadata = true;
     else if (strcmp(name, STELE_META_PROPERTIES_FILE) == 0)
         looking->has_properties = true;
-    else
-        err = parse_partition(looking->dirs, looking->path, name, &found, &entry);
-    looking->has_partition = looking->has_partition || entry != ENTRY_OTHER;
-    return err;
+    else if (!looking->has_partition) {
+        enum entry entry = parse_name(name, &found);
+        enum stele_err err = check_is_dir(looking->dirs, looking->path, name, &entry);
+        looking->has_partition = entry != ENTRY_OTHER;
+        return err;
+    }
+    return STELE_OK;
 }
 
 /* How a metadata log begins. */
@@ -363,17 +371,19 @@ static enum stele_err see_partition(void *arg, const char *name)
     struct stele_log_dirs *dirs = listing->dirs;
     const char *dir = dirs->dirs[listing->dir].path;
     struct stele_found_log found = {.dir = listing->dir, .high_watermark = -1};
-    enum entry entry;
+    enum entry entry = parse_name(name, &found);
     char path[STELE_PATH_BYTES];
-    enum stele_err err = parse_partition(dirs, dir, name, &found, &entry);
-    if (err != STELE_OK || (entry != ENTRY_LIVE && entry != ENTRY_FUTURE))
-        return err;
-    err = stele_path_join(path, dir, name);
+    if (entry != ENTRY_LIVE && entry != ENTRY_FUTURE)
+        return STELE_OK;
+    enum stele_err err = stele_path_join(path, dir, name);
     if (err == STELE_OK)
         err = stele_partition_metadata_read(vfs_of(dirs), dirs->env->mem, path, &found.topic_id);
     if (err != STELE_OK && err != STELE_NOT_FOUND && err != STELE_CORRUPT)
         return stele_error_set(listing->error, err, "%.300s/" STELE_PARTITION_METADATA_FILE ": %s", path,
                                stele_err_text(err));
+    err = err == STELE_NOT_FOUND ? check_is_dir(dirs, dir, name, &entry) : STELE_OK;
+    if (err != STELE_OK || entry == ENTRY_OTHER)
+        return err;
     return entry == ENTRY_LIVE ? add_found(dirs, &found) : add_future(dirs, &found, name);
 }
 

@@ -326,7 +326,8 @@ static enum stele_err load_epochs(struct stele_recovery *rec, int count)
 {
     struct stele_log *log = rec->log;
     bool is_bad = false;
-    enum stele_err err = stele_epoch_cache_load(&log->epochs, rec->env->vfs, log->dir);
+    enum stele_err err =
+        rec->files.has_epochs ? stele_epoch_cache_load(&log->epochs, rec->env->vfs, log->dir) : STELE_OK;
     if (err != STELE_OK && err != STELE_CORRUPT)
         return stele_recovery_fail(rec, err, NULL, "the file leader-epoch-checkpoint cannot be read");
     if (err == STELE_CORRUPT)
@@ -495,8 +496,10 @@ static enum stele_err new_segment(struct stele_recovery *rec, int64_t base_offse
         err = stele_history_sync(rec->env, rec->open->dir);
         rec->deleted_to = base_offset - 1;
     }
+    if (err == STELE_OK && !rec->open->is_new)
+        err = stele_segment_unlink_files(rec->env, rec->log->dir, base_offset);
     if (err == STELE_OK)
-        err = stele_segment_create(rec->env, NULL, rec->log->dir, base_offset, &rec->log->config, &seg);
+        err = stele_segment_create_only(rec->env, NULL, rec->log->dir, base_offset, &rec->log->config, &seg);
     if (err == STELE_OK) {
         err = stele_log__add_segment(rec->log, seg);
         if (err != STELE_OK)
@@ -555,7 +558,7 @@ static enum stele_err settle_end(struct stele_recovery *rec)
         err = new_segment(rec, rec->start);
         if (err != STELE_OK)
             return err;
-        log->is_first_unnamed = rec->open->is_new && rec->files.count == 0;
+        log->is_first_unnamed = rec->open->is_new;
         if (log->is_first_unnamed) /* nothing can come back into the directory, and thousands may be made at a time */
             rec->is_changed = was_changed;
         stele_producers_clear(log->producers, rec->start);
@@ -642,8 +645,10 @@ static enum stele_err recover(struct stele_recovery *rec, bool *out_is_clean)
         rec->start = stele_max_i64(rec->start, log->segments[0]->base_offset);
         first = open->was_clean ? log->segment_count - 1 : stele_log__floor(rec->log, open->recovery_point);
         /* No flush ever reached it: its name may be the page cache's alone, and a later one must not outlive it. */
-        if (!open->was_clean && open->recovery_point <= log->segments[0]->base_offset)
-            rec->is_changed = true;
+        if (!open->was_clean && open->recovery_point <= log->segments[0]->base_offset) {
+            log->is_first_unnamed = open->is_unnamed && log->segment_count == 1;
+            rec->is_changed = rec->is_changed || !log->is_first_unnamed;
+        }
     }
     enum stele_err err = open->was_clean ? STELE_OK : check_before(rec, &first);
     rec->end = rec->start;
@@ -676,7 +681,7 @@ static enum stele_err recover(struct stele_recovery *rec, bool *out_is_clean)
 static enum stele_err open_log(struct stele_recovery *rec)
 {
     bool is_clean = false;
-    enum stele_err err = stele_found_files_load(&rec->files, rec->error);
+    enum stele_err err = rec->open->is_new ? STELE_OK : stele_found_files_load(&rec->files, rec->error);
     if (err != STELE_OK)
         return err;
     err = stele_log__new(rec->open, &rec->log);

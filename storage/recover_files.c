@@ -6,6 +6,7 @@
 #include "storage/recover_files.h"
 
 #include "base/check.h"
+#include "storage/checkpoint.h"
 #include "storage/history.h"
 #include "storage/resync.h"
 #include "storage/scan.h"
@@ -144,6 +145,8 @@ static enum stele_err note_name(void *arg, const char *text)
     struct file_name name;
     if (strcmp(text, STELE_HISTORY_FILE) == 0)
         files->has_history = true;
+    if (strcmp(text, STELE_LEADER_EPOCH_FILE) == 0)
+        files->has_epochs = true;
     if (strcmp(text, STELE_SYNC_FAILED_FILE) == 0)
         files->has_failed_sync = true;
     if (!name_parse(text, &name))
@@ -162,6 +165,7 @@ static enum stele_err list(struct stele_found_files *files)
     files->snapshot_count = 0;
     files->leftover_count = 0;
     files->has_history = false;
+    files->has_epochs = false;
     files->has_failed_sync = false;
     return files->env->vfs->ops->list(files->env->vfs, files->dir, note_name, files);
 }

@@ -21,7 +21,7 @@ struct stele_found_files {
     int count, capacity;
     int64_t *snapshots; /* ascending offsets */
     int snapshot_count, snapshot_capacity;
-    bool has_history;
+    bool has_history, has_epochs;
     bool has_failed_sync;  /* the mark of resync.h */
     char (*leftovers)[64]; /* names to be unlinked or renamed */
     int leftover_count, leftover_capacity;

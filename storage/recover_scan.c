@@ -335,10 +335,12 @@ static enum stele_err scan_segment(struct segment_scan *scan)
         err = stele_segment_restart_indexes(seg);
     if (err != STELE_OK)
         return stele_recovery_fail(rec, err, seg, "its indexes cannot be rebuilt");
-    err = stele_cached_file_pin(seg->file, &file);
-    if (err == STELE_OK) {
-        err = read_batches(scan, file);
-        stele_cached_file_unpin(seg->file);
+    if (seg->bytes > 0) { /* of thousands of partitions most may be empty */
+        err = stele_cached_file_pin(seg->file, &file);
+        if (err == STELE_OK) {
+            err = read_batches(scan, file);
+            stele_cached_file_unpin(seg->file);
+        }
     }
     if (err == STELE_OK && scan->is_rebuilding && scan->txn_count < seg->txns.count) {
         scan->is_txn_changed = true;

@@ -118,6 +118,14 @@ enum stele_err stele_segment_create(struct stele_env *env, struct stele_file_cac
                                     int64_t base_offset, const struct stele_log_config *config,
                                     struct stele_segment **out_seg)
 {
+    enum stele_err err = stele_segment_unlink_files(env, dir, base_offset);
+    return err == STELE_OK ? stele_segment_create_only(env, cache, dir, base_offset, config, out_seg) : err;
+}
+
+enum stele_err stele_segment_create_only(struct stele_env *env, struct stele_file_cache *cache, char *dir,
+                                         int64_t base_offset, const struct stele_log_config *config,
+                                         struct stele_segment **out_seg)
+{
     char path[STELE_PATH_BYTES];
     struct stele_segment *seg = new_segment(env, dir, base_offset, config);
     if (seg == NULL)
@@ -126,9 +134,7 @@ enum stele_err stele_segment_create(struct stele_env *env, struct stele_file_cac
     seg->is_first_known = true;
     seg->is_unsynced = true;
     seg->mtime_ms = seg->created_ms;
-    enum stele_err err = stele_segment_unlink_files(env, dir, base_offset);
-    if (err == STELE_OK)
-        err = path_of(dir, base_offset, ".log", path);
+    enum stele_err err = path_of(dir, base_offset, ".log", path);
     if (err == STELE_OK)
         err = stele_cached_file_new(env, cache, path, &seg->file);
     if (err == STELE_OK)

@@ -48,6 +48,11 @@ bool stele_segment_name_parse(const char *name, int64_t *out_base_offset, const 
 STELE_MUST_CHECK enum stele_err stele_segment_create(struct stele_env *env, struct stele_file_cache *cache, char *dir,
                                                      int64_t base_offset, const struct stele_log_config *config,
                                                      struct stele_segment **out_seg);
+/** The same where it is known that there are none. */
+STELE_MUST_CHECK enum stele_err stele_segment_create_only(struct stele_env *env, struct stele_file_cache *cache,
+                                                          char *dir, int64_t base_offset,
+                                                          const struct stele_log_config *config,
+                                                          struct stele_segment **out_seg);
 /** An existing one, sealed, its files not yet opened. Errors: NOT_FOUND, TOO_LARGE (beyond INT32_MAX bytes), IO. */
 STELE_MUST_CHECK enum stele_err stele_segment_open(struct stele_env *env, struct stele_file_cache *cache, char *dir,
                                                    int64_t base_offset, const struct stele_log_config *config,
