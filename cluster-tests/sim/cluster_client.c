@@ -308,6 +308,8 @@ static void on_reset(void *arg, const struct stele_reset *reset)
         sim_world_fail(&run->world, "D21: %s is sent from offset %lld of %s-%d to %lld: %s", name_of(self),
                        (long long)reset->old_offset, topic->name, reset->partition, (long long)reset->new_offset,
                        reset->text);
+    if (self->has_read[reset->partition])
+        cluster_watch_reset(run);
     self->expected[reset->partition] = reset->new_offset;
 }
 
@@ -462,8 +464,10 @@ static void use_topic(struct cluster_client *self, int topic)
     for (int32_t i = 0; i < it->partition_count; i++)
         assign(self, i, 0);
     for (int32_t i = 0; i < it->partition_count; i++) {
-        while (self->expected[i] < ends[i])
-            (void)read_one(self, STEP_MS);
+        while (self->expected[i] < ends[i]) {
+            if (!read_one(self, STEP_MS)) /* what is damaged is told at once, every time */
+                sim_client_pause(&self->sim, STEP_MS * 1000);
+        }
     }
 }
 

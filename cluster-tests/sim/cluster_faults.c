@@ -62,6 +62,7 @@ static void set_reads(struct cluster_node *node, const struct cluster_fault *fau
 {
     char pattern[40];
     (void)snprintf(pattern, sizeof(pattern), "*%s*", fault->words.word);
+    node->is_disk_unreadable = is_on;
     node->has_disk_trouble = true;
     if (is_on)
         sim_disk_break(node->server.disk, pattern, SIM_DISK_BIT(SIM_DISK_READ), STELE_IO, 0);

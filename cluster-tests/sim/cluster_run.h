@@ -101,7 +101,7 @@ struct cluster_node {
     bool has_served;                      /* in this life */
     bool is_amnesiac;                     /* what its disk had not synced was lost when this life began */
     bool has_disk_trouble, had_full_disk; /* in this life */
-    bool is_disk_full;
+    bool is_disk_full, is_disk_unreadable;
     bool is_short_of_memory; /* or was, in this life */
     uint32_t no_memory;      /* allocations that fail, per million */
     int crash_how;           /* what a crash inside a call is: enum sim_death */

@@ -12,8 +12,8 @@
 
 enum { WORDS_MAX = 40 };
 
-static const char *const roles[] = {"leader", "follower", "other", "controller", "it", "any",
-                                    "A",      "B",        "C",     "D",          "E",  "F"};
+static const char *const roles[] = {"leader", "follower", "other", "controller", "another", "it", "any",
+                                    "A",      "B",        "C",     "D",          "E",       "F"};
 static const struct {
     const char *text;
     bool has_host;

@@ -18,6 +18,7 @@
  *
  *     leader, follower, other, controller  follower: in sync, and no controller if there is such a one; other: another
  *     A to F                               who was called so by a line `TIME name A leader`
+ *     another                              the first node without such a name
  *     it, any                              whom the condition of the line was about; whoever (in conditions)
  *
  * What whoever runs the cluster does names a topic and a partition, "t0 p1", in place of hosts; of the topics that the
@@ -42,6 +43,7 @@
  *     leaderless, in-sync N                nobody leads; so many are in sync
  *     A controls, A serves, A down         leads the metadata; takes requests; does not run
  *     acknowledged                         a record with acks=all that was sent since, to that partition
+ *     reset                                a reader is told that what it had read is lost
  *     lost                                 a forced election lost something that was committed */
 #ifndef STELE_CLUSTER_TESTS_SIM_CLUSTER_SCRIPT_H
 #define STELE_CLUSTER_TESTS_SIM_CLUSTER_SCRIPT_H
@@ -54,6 +56,7 @@ enum cluster_role {
     CLUSTER_FOLLOWER,
     CLUSTER_OTHER,
     CLUSTER_CONTROLLER,
+    CLUSTER_ANOTHER,
     CLUSTER_IT,
     CLUSTER_ANY,
     CLUSTER_LETTER_A,
@@ -75,6 +78,7 @@ enum cluster_role {
     C(SO_MANY, "in-sync", false)                                                                                       \
     C(LEADERLESS, "leaderless", false)                                                                                 \
     C(ACKNOWLEDGED, "acknowledged", false)                                                                             \
+    C(RESET, "reset", false)                                                                                           \
     C(LOST, "lost", false)
 
 enum cluster_condition_kind {

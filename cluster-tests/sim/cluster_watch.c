@@ -66,12 +66,26 @@ static int follower_of(struct cluster *run, const struct stele_partition_state *
     return CLUSTER_NOBODY;
 }
 
+static int another(const struct cluster *run)
+{
+    for (int i = 0; i < run->node_count; i++) {
+        bool is_called = false;
+        for (size_t k = 0; k < STELE_ARRAY_LEN(run->watch.letters); k++)
+            is_called = is_called || run->watch.letters[k] == i + 1;
+        if (!is_called)
+            return i;
+    }
+    return CLUSTER_NOBODY;
+}
+
 static int resolve(struct cluster *run, const struct cluster_line *line, int host)
 {
     if (host < CLUSTER_LEADER)
         return host;
     if (host == CLUSTER_CONTROLLER)
         return controller_of(run);
+    if (host == CLUSTER_ANOTHER)
+        return another(run);
     if (host == CLUSTER_IT)
         return line->it;
     if (host >= CLUSTER_LETTER_A)
@@ -142,7 +156,7 @@ static bool holds(struct cluster *run, struct cluster_line *line, const struct c
 {
     enum cluster_condition_kind kind = condition->kind;
     int node = resolve(run, line, condition->host);
-    if (kind <= CLUSTER_IF_TELLS || kind == CLUSTER_IF_ACKNOWLEDGED)
+    if (kind <= CLUSTER_IF_TELLS || kind == CLUSTER_IF_ACKNOWLEDGED || kind == CLUSTER_IF_RESET)
         return false;
     if (kind == CLUSTER_IF_SO_MANY || kind == CLUSTER_IF_LEADERLESS || kind == CLUSTER_IF_LOST)
         return is_of_nobody(run, line, condition) != condition->is_not;
@@ -169,6 +183,8 @@ static bool is_met(struct cluster *run, const struct cluster_line *line, const s
 {
     if (condition->kind != moment->kind)
         return false;
+    if (condition->kind == CLUSTER_IF_RESET)
+        return true;
     if (condition->kind == CLUSTER_IF_ACKNOWLEDGED)
         return moment->tag >= line->from_tag;
     if (condition->number != moment->number ||
@@ -235,6 +251,7 @@ static void watch(struct cluster *run, struct cluster_line *line, enum cluster_l
     line->from_tag = run->book.record_count;
     line->from_lost = run->reached[CLUSTER_POINT_FORCED];
     run->watch.watching++;
+    (void)partition_of(run); /* what is acknowledged is of it */
     if (holds(run, line, condition_of(line)))
         met(run, line);
 }
@@ -367,6 +384,13 @@ void cluster_watch_acknowledged(struct cluster *run, int64_t tag)
     struct moment moment = {.kind = CLUSTER_IF_ACKNOWLEDGED, .host = CLUSTER_NOBODY, .connection = -1, .tag = tag};
     if (watch->watching > 0 && watch->topic == &run->book.topics[record->topic] &&
         record->partition == watch->partition)
+        happened(run, &moment);
+}
+
+void cluster_watch_reset(struct cluster *run)
+{
+    struct moment moment = {.kind = CLUSTER_IF_RESET, .host = CLUSTER_NOBODY, .connection = -1};
+    if (run->watch.watching > 0)
         happened(run, &moment);
 }
 

@@ -27,5 +27,7 @@ void cluster_watch_look(struct cluster *run);
 void cluster_watch_traced(struct cluster *run, int node, const struct stele_trace_event *event);
 /** A record with acks=all was acknowledged. */
 void cluster_watch_acknowledged(struct cluster *run, int64_t tag);
+/** A reader that had read was told that it is sent back. */
+void cluster_watch_reset(struct cluster *run);
 
 #endif

@@ -80,7 +80,7 @@ void cluster_node_start(struct cluster_node *node)
     node->checked_to = 0;
     cluster_replicas_forget(node);
     cluster_states_forget(node);
-    node->has_disk_trouble = false;
+    node->has_disk_trouble = node->is_disk_unreadable;
     node->had_full_disk = node->is_disk_full;
     node->is_short_of_memory = node->no_memory > 0;
     node->down_us = 1000000;
