@@ -9,7 +9,7 @@
  * Times are seconds. A script of a scenario says more; "-", "for" and "arg" may be left out (0, but "for -1": for
  * ever). Behind "seed", the shape of the run:
  *
- *     lasts 60                             faults end, and nobody waits for what did not happen (220)
+ *     lasts 200                            the calm begins when all of it is over, or then at the latest
  *     topics 1 partitions 3                (as the seed has it)
  *     programs 40 elect 0                  of 100 things that programs do, so many more are sends; 0: force no
  * elections topic min.insync.replicas 1          a setting of all topics; of all nodes: node NAME VALUE

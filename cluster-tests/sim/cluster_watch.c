@@ -328,6 +328,16 @@ static void run_end(struct sim_event *event)
         cluster_fault_mend(run, line);
 }
 
+bool cluster_watch_is_over(const struct cluster *run)
+{
+    for (int64_t i = 0; i < run->plan.count; i++) {
+        const struct cluster_line *line = &run->plan.lines[i];
+        if (line->state != CLUSTER_DONE || (line->is_on && line->fault.for_us != CLUSTER_FOR_EVER))
+            return false;
+    }
+    return true;
+}
+
 void cluster_watch_end(struct cluster *run)
 {
     for (int64_t i = 0; i < run->plan.count; i++) {

@@ -19,6 +19,8 @@ struct cluster_watch {
 void cluster_watch_begin(struct cluster *run);
 /** The line's time has come. */
 void cluster_watch_line(struct cluster *run, struct cluster_line *line);
+/** All that the script has to say has come and is over. */
+bool cluster_watch_is_over(const struct cluster *run);
 /** No faults from now on: nothing may be waited for any more. */
 void cluster_watch_end(struct cluster *run);
 

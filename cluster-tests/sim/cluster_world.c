@@ -367,11 +367,14 @@ void cluster_run(struct cluster_plan *plan, bool is_verbose, void (*failed)(void
     if (run->node_count == 1)
         cluster_reach(run, CLUSTER_POINT_ALONE);
     int64_t lasts_us = run->plan.frame.lasts_us;
-    step_until(run, lasts_us > 0 ? lasts_us : CLUSTER_FAULTS_US);
+    if (lasts_us == 0)
+        step_until(run, CLUSTER_FAULTS_US);
+    while (run->world.now_us < lasts_us && !cluster_watch_is_over(run))
+        step_until(run, run->world.now_us + LOOK_US);
     sim_world_log(&run->world, "CALM");
     run->is_calm = true;
     cluster_faults_end(run);
-    step_until(run, lasts_us > 0 ? lasts_us + CLUSTER_SHORT_LOAD_US : CLUSTER_LOAD_US);
+    step_until(run, lasts_us > 0 ? run->world.now_us + CLUSTER_SHORT_LOAD_US : CLUSTER_LOAD_US);
     await_clients(run);
     await_agreement(run);
     cluster_quorum_check_settings(run);

@@ -2,7 +2,7 @@
  *
  *   stele-sim [--seed S] [--seeds N] [--nodes N] [--jobs N] [--failures N] [--verbose] [--check-determinism]
  *             [--script-out FILE]
- *   stele-sim --script FILE [--seeds N] [--verbose]
+ *   stele-sim --script FILE [--seeds N] [--failures N] [--verbose]
  *   stele-sim --seed S | --script FILE  --shrink [--seconds N]
  *   stele-sim --one-node ...            a node alone, see sim_node.c
  *   stele-sim-mutations --mutation N ...  with a guard off (replication/guard.h), see test_mutations.sh
@@ -218,14 +218,16 @@ static int run_plan(const struct wish *wish, struct cluster_plan *plan)
 static int run_script(const struct wish *wish, struct cluster_plan *plan)
 {
     uint64_t first = plan->seed, count = wish->seeds == 0 ? 1 : wish->seeds;
+    int64_t failures = 0;
     int worst = 0;
-    for (uint64_t i = 0; i < count; i++) {
+    for (uint64_t i = 0; i < count && failures < wish->failures_max; i++) {
         struct cluster_plan shape;
         cluster_plan_of(&shape, first + i, plan->node_count);
         plan->seed = shape.seed;
         plan->client_count = shape.client_count;
         int code = run_plan(wish, plan);
         worst = code > worst ? code : worst;
+        failures += code != 0;
     }
     return worst;
 }
