@@ -226,6 +226,17 @@ STELE_MUST_CHECK enum stele_err stele_log_roll(struct stele_log *log, enum stele
 /** Drops idle producers. */
 int stele_log_expire_producers(struct stele_log *log);
 
+/* A copy of a log that is made by appending its batches (node/partition_move.c). */
+
+/** Up to where a copy and its log have the same records, by the epochs of both (KIP-101); -1: nowhere. */
+int64_t stele_log_common_end(const struct stele_log *log, const struct stele_log *copy);
+/** Closes a copy that has all of the log's records: with its start, and with its producers as the snapshot of them says
+ * (stele_producers_snapshot). Errors: those of close. */
+STELE_MUST_CHECK enum stele_err stele_log_close_copy(struct stele_log *copy, int64_t start_offset,
+                                                     const uint8_t *producers, size_t count);
+/** The copy, opened anew, takes the place of the log: what only memory knows goes over. Errors: NO_MEMORY. */
+STELE_MUST_CHECK enum stele_err stele_log_succeed(struct stele_log *copy, const struct stele_log *log);
+
 /* Deletion of renamed files after file.delete.delay.ms: a job of the shard. */
 /** Monotonic ms when the next files are due, INT64_MAX when none. */
 int64_t stele_log_unlink_due(const struct stele_log *log);

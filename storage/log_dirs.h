@@ -107,8 +107,7 @@ STELE_MUST_CHECK enum stele_err stele_log_dirs_begin_move(struct stele_log_dirs 
 STELE_MUST_CHECK enum stele_err stele_log_dirs_copy_path(const struct stele_log_dirs *dirs,
                                                          const struct stele_log_dirs_move *move,
                                                          char out_path[STELE_PATH_BYTES]);
-/** Condemns the copy, durably, for stele_log_dirs_delete. One that is not there is fine. Errors: IO, NO_SPACE, OFFLINE.
- */
+/** Condemns the copy, durably. One that is not there is fine. Errors: IO, NO_SPACE, OFFLINE, TOO_LARGE. */
 STELE_MUST_CHECK enum stele_err stele_log_dirs_condemn_copy(struct stele_log_dirs *dirs,
                                                             const struct stele_log_dirs_move *move);
 /** Makes the synced copy the partition's directory and condemns the one before. First a line in the first directory
@@ -117,6 +116,13 @@ STELE_MUST_CHECK enum stele_err stele_log_dirs_condemn_copy(struct stele_log_dir
  * Errors: IO, NO_SPACE, NO_MEMORY, OFFLINE, TOO_LARGE. */
 STELE_MUST_CHECK enum stele_err stele_log_dirs_swap(struct stele_log_dirs *dirs, const struct stele_log_dirs_move *move,
                                                     bool *out_is_moved);
+
+/** Deletes what of the move was condemned: its copy in `to`, or the old directory in `from`; `dir` is the path of the
+ * log directory, and `env` that of the job. */
+STELE_MUST_CHECK enum stele_err stele_log_dirs_delete_moved(struct stele_env *env, const char *dir,
+                                                            const struct stele_log_dirs_move *move);
+/** Deletes what a copy's directory holds but for partition.metadata: it begins anew. `dir` is its path. */
+STELE_MUST_CHECK enum stele_err stele_log_dirs_empty_copy(struct stele_env *env, const char *dir);
 
 /** Which partitions are gone, of the topic that is asked for. */
 struct stele_log_dirs_gone {

@@ -85,23 +85,34 @@ void stele_log_dirs__name(const char *topic, int32_t partition, const char *endi
     (void)snprintf(out_name, STELE_DIR_NAME_BYTES, "%.*s%s", STELE_DIR_NAME_BYTES - 1 - bytes, topic, tail);
 }
 
-/* Where a partition goes before it is deleted. */
-static enum stele_err condemned_path(const char *dir, const char *topic, int32_t partition,
-                                     const struct stele_uuid *topic_id, char out_path[STELE_PATH_BYTES])
+enum { HEX_BYTES = 2 * sizeof(struct stele_uuid) + 1 };
+
+static void hex_of(const struct stele_uuid *uuid, char out_hex[HEX_BYTES])
 {
-    char ending[64] = ".", name[STELE_DIR_NAME_BYTES];
-    for (size_t i = 0; i < sizeof(topic_id->bytes); i++)
-        (void)snprintf(ending + 1 + 2 * i, 3, "%02x", topic_id->bytes[i]);
-    (void)snprintf(ending + 1 + 2 * sizeof(topic_id->bytes), sizeof("-delete"), "-delete");
+    for (size_t i = 0; i < sizeof(uuid->bytes); i++)
+        (void)snprintf(out_hex + 2 * i, 3, "%02x", uuid->bytes[i]);
+}
+
+/* Where a partition goes before it is deleted. */
+static enum stele_err condemned_path(const char *dir, const char *topic, int32_t partition, const char *hex,
+                                     char out_path[STELE_PATH_BYTES])
+{
+    char ending[HEX_BYTES + 16], name[STELE_DIR_NAME_BYTES];
+    (void)snprintf(ending, sizeof(ending), ".%s-delete", hex);
     stele_log_dirs__name(topic, partition, ending, name);
     return stele_path_join(out_path, dir, name);
 }
 
-/* Nothing to rename is fine. */
-static enum stele_err condemn_from(struct stele_log_dirs *dirs, int at, const char *from, const char *to)
+enum stele_err stele_log_dirs__condemn_as(struct stele_log_dirs *dirs, int at, const char *path, const char *topic,
+                                          int32_t partition, const char *hex)
 {
     struct stele_log_dir *dir = &dirs->dirs[at];
-    enum stele_err err = vfs_of(dirs)->ops->rename(vfs_of(dirs), from, to);
+    char to[STELE_PATH_BYTES];
+    if (dir->is_offline)
+        return STELE_OFFLINE;
+    enum stele_err err = condemned_path(dir->path, topic, partition, hex, to);
+    if (err == STELE_OK)
+        err = vfs_of(dirs)->ops->rename(vfs_of(dirs), path, to);
     if (err == STELE_OK) {
         dir->partitions--;
         dir->is_stale = true;
@@ -112,31 +123,11 @@ static enum stele_err condemn_from(struct stele_log_dirs *dirs, int at, const ch
 enum stele_err stele_log_dirs_condemn(struct stele_log_dirs *dirs, int at, const char *topic, int32_t partition,
                                       const struct stele_uuid *topic_id)
 {
-    struct stele_log_dir *dir = &dirs->dirs[at];
-    char name[STELE_TOPIC_NAME_MAX + 16], from[STELE_PATH_BYTES], to[STELE_PATH_BYTES];
-    if (dir->is_offline)
-        return STELE_OFFLINE;
-    (void)snprintf(name, sizeof(name), "%s-%d", topic, partition);
-    enum stele_err err = stele_path_join(from, dir->path, name);
-    if (err == STELE_OK)
-        err = condemned_path(dir->path, topic, partition, topic_id, to);
-    return err == STELE_OK ? condemn_from(dirs, at, from, to) : err;
-}
-
-enum stele_err stele_log_dirs_condemn_copy(struct stele_log_dirs *dirs, const struct stele_log_dirs_move *move)
-{
-    const struct stele_log_dir *dir = &dirs->dirs[move->to];
-    char from[STELE_PATH_BYTES], to[STELE_PATH_BYTES];
-    if (dir->is_offline)
-        return STELE_OFFLINE;
-    enum stele_err err = stele_log_dirs_copy_path(dirs, move, from);
-    if (err == STELE_OK)
-        err = condemned_path(dir->path, move->topic, move->partition, &move->topic_id, to);
-    if (err == STELE_OK) /* an earlier one may wait for its end */
-        err = stele_log_dirs_delete(dirs->env, dir->path, move->topic, move->partition, &move->topic_id);
-    if (err == STELE_OK)
-        err = condemn_from(dirs, move->to, from, to);
-    return err == STELE_OK ? stele_log_dirs_sync(dirs, move->to) : err;
+    char name[STELE_DIR_NAME_BYTES], from[STELE_PATH_BYTES], hex[HEX_BYTES];
+    stele_log_dirs__name(topic, partition, "", name);
+    hex_of(topic_id, hex);
+    enum stele_err err = stele_path_join(from, dirs->dirs[at].path, name);
+    return err == STELE_OK ? stele_log_dirs__condemn_as(dirs, at, from, topic, partition, hex) : err;
 }
 
 enum stele_err stele_log_dirs_sync(struct stele_log_dirs *dirs, int dir)
@@ -146,14 +137,49 @@ enum stele_err stele_log_dirs_sync(struct stele_log_dirs *dirs, int dir)
     return vfs_of(dirs)->ops->sync_dir(vfs_of(dirs), dirs->dirs[dir].path);
 }
 
-enum stele_err stele_log_dirs_delete(struct stele_env *env, const char *dir, const char *topic, int32_t partition,
-                                     const struct stele_uuid *topic_id)
+static enum stele_err delete_condemned(struct stele_env *env, const char *dir, const char *topic, int32_t partition,
+                                       const char *hex)
 {
     char path[STELE_PATH_BYTES];
-    enum stele_err err = condemned_path(dir, topic, partition, topic_id, path);
+    enum stele_err err = condemned_path(dir, topic, partition, hex, path);
     if (err == STELE_OK)
         err = remove_partition(env, path);
     return err == STELE_NOT_FOUND ? STELE_OK : err;
+}
+
+enum stele_err stele_log_dirs_delete(struct stele_env *env, const char *dir, const char *topic, int32_t partition,
+                                     const struct stele_uuid *topic_id)
+{
+    char hex[HEX_BYTES];
+    hex_of(topic_id, hex);
+    return delete_condemned(env, dir, topic, partition, hex);
+}
+
+enum stele_err stele_log_dirs_delete_moved(struct stele_env *env, const char *dir,
+                                           const struct stele_log_dirs_move *move)
+{
+    return delete_condemned(env, dir, move->topic, move->partition, move->mark);
+}
+
+/* Everything but the file that says whose directory it is. */
+static enum stele_err keep_content(void *arg, const char *text)
+{
+    return strcmp(text, STELE_PARTITION_METADATA_FILE) == 0 ? STELE_OK : keep_name(arg, text);
+}
+
+enum stele_err stele_log_dirs_empty_copy(struct stele_env *env, const char *dir)
+{
+    struct names files = {.first = NULL};
+    char path[STELE_PATH_BYTES];
+    stele_arena_init(&files.arena, env->mem, STELE_MEM_LOG, 0);
+    enum stele_err err = env->vfs->ops->list(env->vfs, dir, keep_content, &files);
+    for (const struct name *file = files.first; file != NULL && err == STELE_OK; file = file->next) {
+        err = stele_path_join(path, dir, file->text);
+        if (err == STELE_OK)
+            err = env->vfs->ops->unlink(env->vfs, path);
+    }
+    stele_arena_deinit(&files.arena);
+    return err;
 }
 
 static enum stele_err forget_file(struct stele_log_dirs *dirs, const char *dir, const char *name, const char *topic,

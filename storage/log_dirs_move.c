@@ -38,6 +38,15 @@ enum stele_err stele_log_dirs_copy_path(const struct stele_log_dirs *dirs, const
     return bytes >= STELE_DIR_NAME_BYTES ? STELE_TOO_LARGE : stele_path_join(out_path, dirs->dirs[move->to].path, name);
 }
 
+enum stele_err stele_log_dirs_condemn_copy(struct stele_log_dirs *dirs, const struct stele_log_dirs_move *move)
+{
+    char path[STELE_PATH_BYTES];
+    enum stele_err err = stele_log_dirs_copy_path(dirs, move, path);
+    if (err == STELE_OK)
+        err = stele_log_dirs__condemn_as(dirs, move->to, path, move->topic, move->partition, move->mark);
+    return err == STELE_OK ? stele_log_dirs_sync(dirs, move->to) : err;
+}
+
 static void make_mark(struct stele_env *env, char out_mark[STELE_FUTURE_MARK_BYTES])
 {
     uint64_t high = env->ops->random(env), low = env->ops->random(env);
@@ -153,10 +162,13 @@ static enum stele_err name_copy(struct stele_log_dirs *dirs, const struct stele_
 }
 
 /* Takes the old directory away, durably. */
-static enum stele_err leave(struct stele_log_dirs *dirs, int from, const struct stele_log_dirs_move *move)
+static enum stele_err leave(struct stele_log_dirs *dirs, const struct stele_log_dirs_move *move)
 {
-    enum stele_err err = stele_log_dirs_condemn(dirs, from, move->topic, move->partition, &move->topic_id);
-    return err == STELE_OK ? stele_log_dirs_sync(dirs, from) : err;
+    char path[STELE_PATH_BYTES];
+    enum stele_err err = log_path(dirs, move->from, move->topic, move->partition, path);
+    if (err == STELE_OK)
+        err = stele_log_dirs__condemn_as(dirs, move->from, path, move->topic, move->partition, move->mark);
+    return err == STELE_OK ? stele_log_dirs_sync(dirs, move->from) : err;
 }
 
 enum stele_err stele_log_dirs_swap(struct stele_log_dirs *dirs, const struct stele_log_dirs_move *move,
@@ -168,12 +180,7 @@ enum stele_err stele_log_dirs_swap(struct stele_log_dirs *dirs, const struct ste
         return STELE_OFFLINE;
     if (!stele_log_dirs_id(dirs, move->to, &to_id) || !stele_log_dirs_id(dirs, move->from, &from_id))
         return STELE_NOT_FOUND;
-    /* An earlier stay here may wait for its end. */
-    enum stele_err err =
-        stele_log_dirs_delete(dirs->env, dirs->dirs[move->from].path, move->topic, move->partition, &move->topic_id);
-    if (err != STELE_OK)
-        return settle(dirs, move->from, err, "a condemned directory could not be deleted");
-    err = say(dirs, &move->topic_id, move->partition, &to_id);
+    enum stele_err err = say(dirs, &move->topic_id, move->partition, &to_id);
     if (err != STELE_OK)
         return err;
     err = name_copy(dirs, move);
@@ -183,7 +190,7 @@ enum stele_err stele_log_dirs_swap(struct stele_log_dirs *dirs, const struct ste
         return err;
     }
     *out_is_moved = true;
-    err = leave(dirs, move->from, move);
+    err = leave(dirs, move);
     if (err == STELE_OK)
         (void)say(dirs, &move->topic_id, move->partition, NULL); /* a line that stays is true */
     return settle(dirs, move->from, err, "a directory that was left could not be renamed");
@@ -312,11 +319,10 @@ enum stele_err stele_log_dirs__leave_behind(struct stele_log_dirs *dirs, int dir
     for (int i = 0; i < dirs->left_count; i++) {
         const struct stele_found_log *left = &dirs->left[i];
         struct stele_log_dirs_move move = {
-            .topic = left->topic, .partition = left->partition, .topic_id = left->topic_id};
+            .topic = left->topic, .partition = left->partition, .topic_id = left->topic_id, .from = dir};
         if (err == STELE_OK && left->dir == dir && is_where_said(dirs, left)) {
-            err = stele_log_dirs_delete(dirs->env, dirs->dirs[dir].path, left->topic, left->partition, &left->topic_id);
-            if (err == STELE_OK)
-                err = leave(dirs, dir, &move);
+            make_mark(dirs->env, move.mark);
+            err = leave(dirs, &move);
             if (err == STELE_OK)
                 continue;
             (void)stele_error_set(error, err, "%.300s: a directory that was left could not be renamed: %s",

@@ -45,6 +45,9 @@ void stele_log_dirs__finish_deletions(struct stele_log_dirs *dirs, const char *d
 enum { STELE_DIR_NAME_BYTES = 256 };
 void stele_log_dirs__name(const char *topic, int32_t partition, const char *ending,
                           char out_name[STELE_DIR_NAME_BYTES]);
+/** Renames the directory at `path` to topic-partition.<hex>-delete. Nothing to rename is fine. */
+STELE_MUST_CHECK enum stele_err stele_log_dirs__condemn_as(struct stele_log_dirs *dirs, int dir, const char *path,
+                                                           const char *topic, int32_t partition, const char *hex);
 /** Takes what the checkpoints of one directory say of such partitions back. */
 STELE_MUST_CHECK enum stele_err stele_log_dirs__forget_in(struct stele_log_dirs *dirs, int dir, const char *topic,
                                                           const struct stele_log_dirs_gone *gone);

@@ -171,12 +171,16 @@ static void test_whole(void **state)
     assert_ok(stele_path_join(content, path, "content"));
     disk_put_text(f->disk, content, "new");
     put_partition(f, "/a/t-0.c6ff000102030405060708090a0b0c0d-delete", "an earlier stay");
+    assert_true(disk_has(f->disk, "/a/t-0.c6ff000102030405060708090a0b0c0d-delete/content"));
     assert_ok(stele_log_dirs_swap(dirs, &move, &is_moved));
     assert_true(is_moved);
     assert_false(has_line(f, f->disk));
-    disk_assert_text(f->disk, "/a/t-0.c6ff000102030405060708090a0b0c0d-delete/content", "old");
     assert_false(disk_has(f->disk, "/a/t-0"));
-    assert_ok(stele_log_dirs_delete(&f->env.env, "/a", "t", 0, &move.topic_id));
+    (void)snprintf(path, sizeof(path), "/a/t-0.%s-delete/content", move.mark);
+    disk_assert_text(f->disk, path, "old");
+    assert_ok(stele_log_dirs_delete_moved(&f->env.env, "/a", &move));
+    assert_false(disk_has(f->disk, path));
+    disk_assert_text(f->disk, "/a/t-0.c6ff000102030405060708090a0b0c0d-delete/content", "an earlier stay");
     stele_log_dirs_close(dirs);
     sim_disk_crash(f->disk, SIM_DISK_ADVERSARIAL);
     assert_int_equal(start(f, f->disk), TO);
@@ -468,6 +472,7 @@ static void begin_and_fail(void *arg, struct sim_disk *disk)
         assert_int_equal(stele_log_dirs_future_count(dirs), 1);
         assert_ok(stele_log_dirs_condemn_copy(dirs, &move));
         assert_ok(stele_log_dirs_condemn_copy(dirs, &move)); /* nothing to rename is fine */
+        assert_ok(stele_log_dirs_delete_moved(&f->env.env, "/b", &move));
         stele_log_dirs_close(dirs);
         sim_disk_crash(disk, SIM_DISK_ADVERSARIAL);
         assert_ok(open_on(f, disk, &dirs));
