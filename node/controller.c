@@ -144,6 +144,7 @@ void stele_controller_init(struct stele_controller *control, struct stele_node *
     stele_life_init(&control->life, control);
     node->hooks = (struct stele_cluster_hooks){.connection_closed = connection_closed, .arg = control};
     stele_reconcile_init(&control->reconcile, control);
+    stele_moves_init(&control->moves);
     control->mlog.idle = log_idle;
     control->mlog.stirred = log_stirred;
     control->mlog.send = log_send;

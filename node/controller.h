@@ -16,6 +16,7 @@
 #include "node/isr_wishes.h"
 #include "node/life.h"
 #include "node/metadata_log.h"
+#include "node/moves.h"
 #include "node/peers.h"
 #include "node/reconcile.h"
 #include "storage/log_dirs.h"
@@ -79,6 +80,7 @@ struct stele_controller {
     int32_t traced_epoch;
 
     struct stele_reconcile reconcile;
+    struct stele_moves moves;
     struct stele_producer_ids producer_ids;
 
     struct stele_timer settings_timer; /* takes settings again that there was no memory for */

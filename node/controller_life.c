@@ -40,6 +40,7 @@ static void serve(struct stele_controller *control)
     stele_controller_begin_rounds(control);
     stele_controller_take_new_settings(control); /* of records that came meanwhile */
     stele_reconcile_stir(&control->reconcile);
+    stele_moves_resume(control);
     node->options.ready(node->options.arg, STELE_OK, NULL);
     if (control->wants_stop)
         stele_controller_stop(control);

@@ -69,6 +69,8 @@ static void gather_points(struct gather *gather)
     struct stele_shard *shard = gather->shard;
     struct stele_partition *partition, *next;
     size_t count = HASH_COUNT(shard->partitions);
+    HASH_ITER(hh, shard->partitions, partition, next)
+    count += partition->mover != NULL;
     gather->points = stele_mem_array(shard->env->mem, STELE_MEM_NODE, count, sizeof(*gather->points));
     if (gather->points == NULL) {
         gather->err = STELE_NO_MEMORY;
@@ -76,6 +78,8 @@ static void gather_points(struct gather *gather)
     }
     HASH_ITER(hh, shard->partitions, partition, next)
     {
+        if (partition->mover != NULL && stele_mover_points(partition->mover, &gather->points[gather->count]))
+            gather->count++;
         struct stele_log_points *points = &gather->points[gather->count];
         if (partition->path[0] == 0)
             continue; /* on a directory that is offline and gets no checkpoint */
@@ -167,6 +171,8 @@ static void fail_arrived(struct stele_task *task)
     struct stele_partition *partition, *next;
     HASH_ITER(hh, note->shard->partitions, partition, next)
     {
+        if (partition->mover != NULL && partition->mover->dir == note->dir)
+            stele_mover_hurry(partition->mover);
         if (partition->dir == note->dir)
             stele_partition_fail(partition);
     }

@@ -25,6 +25,7 @@ static enum stele_operation operation_of(enum stele_api api)
     case STELE_API_DELETE_RECORDS:
         return STELE_OPERATION_DELETE;
     case STELE_API_CREATE_PARTITIONS:
+    case STELE_API_ALTER_LOG_DIRS:
     case STELE_API_ALTER_SETTINGS:
     case STELE_API_ALTER_VOTERS:
     case STELE_API_ELECT_LEADERS:
@@ -45,6 +46,7 @@ static enum stele_operation operation_of(enum stele_api api)
     case STELE_API_METADATA:
     case STELE_API_DESCRIBE_CLUSTER:
     case STELE_API_DESCRIBE_LOG:
+    case STELE_API_DESCRIBE_LOG_DIRS:
     case STELE_API_DESCRIBE_QUORUM:
     case STELE_API_DESCRIBE_SETTINGS:
     case STELE_API_DESCRIBE_TOPIC:

@@ -19,6 +19,8 @@ static int64_t bounded_ms(const struct stele_settings *settings, const char *nam
 
 void stele_node_take_limits(struct stele_node *node)
 {
+    node->limits.move_bytes_per_s =
+        stele_settings_int(node->settings, "replica.alter.log.dirs.io.max.bytes.per.second");
     node->limits.slow_us = bounded_ms(node->settings, "slow.request.ms") * 1000;
     stele_throttle_take_rates(node);
 }

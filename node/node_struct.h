@@ -19,6 +19,7 @@ struct stele_node_limits {
     int32_t replica_lag_ms;
     int32_t replica_fetch_bytes_max, replica_fetch_response_bytes_max, replica_fetch_wait_ms, replica_fetch_backoff_ms;
     int64_t replica_timeout_ms;
+    _Atomic int64_t move_bytes_per_s; /* replica.alter.log.dirs.io.max.bytes.per.second */
 };
 
 /** What shards tell each other of a log directory. */
@@ -72,6 +73,8 @@ struct stele_node {
     _Atomic bool has_cluster_id; /* cluster_id may be read, from before `ready` on */
     _Atomic bool is_ready;       /* clients are served */
     struct stele_listeners listeners;
+
+    _Atomic int64_t move_due_us; /* monotonic, when moves may copy the next bytes */
 
     bool is_freeing;              /* nothing is sent any more */
     struct stele_list partitions; /* all of them; the control shard's, only grows */

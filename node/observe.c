@@ -62,6 +62,10 @@ static bool has_error(const struct stele_response *response)
         return response->body.hello.err != STELE_OK;
     case STELE_API_DESCRIBE_LOG:
         ANY(response->body.describe_log.logs, response->body.describe_log.log_count);
+    case STELE_API_ALTER_LOG_DIRS:
+        ANY(response->body.alter_log_dirs.results, response->body.alter_log_dirs.result_count);
+    case STELE_API_DESCRIBE_LOG_DIRS:
+        return response->body.describe_log_dirs.err != STELE_OK;
     case STELE_API_NODE_STATUS:
         return response->body.node_status.err != STELE_OK;
     case STELE_API_DESCRIBE_QUORUM:

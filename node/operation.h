@@ -36,9 +36,9 @@ struct stele_op {
  * drops those that are not yet in an answer (NOT_LEADER_OR_FOLLOWER), and says so.
  *  3. The checkpoints are lowered and written, unless what they were told is low enough.
  *  4. When no flush is under way the log is cut, and every waiting read is woken.
- * Errors: EXISTS (another one is under way), those of checkpoints and of stele_log_truncate, and what operations get of
- * a partition that is not open; the log is as it was then, unless it is offline. Who asked and goes with the node in
- * the middle takes wait.link out of its list. */
+ * Errors: EXISTS (another one is under way, or the partition is held), those of checkpoints and of stele_log_truncate,
+ * and what operations get of a partition that is not open; the log is as it was then, unless it is offline. Who asked
+ * and goes with the node in the middle takes wait.link out of its list. */
 struct stele_truncate_op {
     struct stele_op op;
     int64_t offset;

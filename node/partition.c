@@ -238,6 +238,8 @@ void stele_partition_fail(struct stele_partition *partition)
     stele_replica__end(partition);
     stele_partition__refuse_acks(partition, STELE_KAFKA_STORAGE_ERROR);
     stele_partition__wake_reads(partition);
+    if (partition->mover != NULL)
+        stele_mover_hurry(partition->mover);
     stele_partition_failed_send(partition);
 }
 
@@ -355,7 +357,7 @@ static void produce_now(struct stele_partition *partition, struct stele_produce_
 /* Runs what is at the head of the queue until a produce is met that is still validated. */
 static void drain(struct stele_partition *partition)
 {
-    while (!stele_list_is_empty(&partition->queue)) {
+    while (!stele_list_is_empty(&partition->queue) && !partition->is_held) {
         struct stele_op *op = op_at(partition->queue.next);
         if (op->run == stele_partition_produce && produce_of(op)->is_validating)
             return;
@@ -378,6 +380,33 @@ bool stele_partition__wait_turn(struct stele_op *op, void (*now)(struct stele_op
         }
     }
     return false;
+}
+
+bool stele_partition__wait_release(struct stele_op *op, void (*now)(struct stele_op *op))
+{
+    if (!op->partition->is_held)
+        return stele_partition__wait_turn(op, now);
+    op->now = now;
+    stele_list_push(&op->partition->queue, &op->link);
+    return true;
+}
+
+void stele_partition__released(struct stele_partition *partition)
+{
+    bool wants_flush = partition->wants_flush && partition->flush == NULL;
+    partition->is_held = false;
+    if (partition->state == STELE_PARTITION_OPEN) {
+        partition->wants_flush = partition->wants_flush && !wants_flush;
+        if (wants_flush)
+            stele_partition__flush(partition);
+        stele_replica__released(partition);
+    }
+    drain(partition);
+    stele_partition__advance(partition);
+    stele_partition__arm_flush(partition);
+    stele_partition__arm_unlink(partition);
+    if (partition->shard->is_stopping)
+        stele_partition_hurry(partition);
 }
 
 static void validate_done(struct stele_job *job)

@@ -17,6 +17,7 @@
 #include "base/timing_wheel.h"
 #include "node/controller.h"
 #include "node/operation.h"
+#include "node/partition_move.h"
 #include "node/partition_replica.h"
 #include "node/server_call.h"
 #include "node/shard.h"
@@ -199,6 +200,11 @@ struct stele_partition {
 
     int job_count; /* jobs under way that use this partition */
 
+    /* moving to another log directory (partition_move.h) */
+    struct stele_mover *mover; /* NULL: it does not */
+    bool is_held;              /* the log and its files rest */
+    int describe_count;        /* descriptions under way */
+
     /* a configuration on its way to it; the two flags are the control shard's */
     struct stele_task config_task;
     struct stele_log_config config;
@@ -291,6 +297,10 @@ void stele_op__post(struct stele_op *op);
 enum stele_err stele_partition__state_error(const struct stele_partition *partition);
 /** True when produces of the same origin are not yet appended: then `now` is called after them. */
 bool stele_partition__wait_turn(struct stele_op *op, void (*now)(struct stele_op *op));
+/** The same, also while the partition is held: what is to be done then would change the log, or lose it midway. */
+bool stele_partition__wait_release(struct stele_op *op, void (*now)(struct stele_op *op));
+/** It is not held any more: what waited for that goes on. */
+void stele_partition__released(struct stele_partition *partition);
 /** Runs a cold job when there is room under the shard's budget; and its end. It counts as a job of the partition. */
 void stele_partition__run_cold(struct stele_partition *partition, struct stele_cold *cold);
 void stele_partition__cold_ended(struct stele_cold *cold);

@@ -81,6 +81,7 @@ static void describe_done(struct stele_job *job)
 {
     struct stele_describe_op *describe = STELE_CONTAINER_OF(job, struct stele_describe_op, job);
     struct stele_partition *partition = describe->op.partition;
+    partition->describe_count--;
     if (partition->state == STELE_PARTITION_OPEN && !partition->shard->is_stopping) {
         describe_step(partition, describe);
     } else {
@@ -105,6 +106,7 @@ static void describe_step(struct stele_partition *partition, struct stele_descri
         stele_op__finish(&describe->op, err);
         return;
     }
+    partition->describe_count++;
     describe->job = (struct stele_job){.work = describe_work, .done = describe_done, .lane = shard->node};
     partition->job_count++;
     shard->env->ops->job(shard->env, &describe->job);
@@ -157,6 +159,6 @@ static void describe_now(struct stele_op *op)
 
 void stele_partition_describe(struct stele_op *op)
 {
-    if (!stele_partition__wait_turn(op, describe_now))
+    if (!stele_partition__wait_release(op, describe_now))
         describe_now(op);
 }

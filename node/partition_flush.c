@@ -45,6 +45,8 @@ void stele_partition__try_later(struct stele_partition *partition, struct stele_
 
 void stele_partition_hurry(struct stele_partition *partition)
 {
+    if (partition->mover != NULL)
+        stele_mover_hurry(partition->mover);
     if (partition->state != STELE_PARTITION_OPEN)
         return;
     /* Whether the others will have it in time, nobody can say; who asked tries again where the lead goes. */
@@ -60,7 +62,7 @@ void stele_partition__flush(struct stele_partition *partition)
 {
     if (partition->state != STELE_PARTITION_OPEN)
         return;
-    if (partition->flush != NULL) {
+    if (partition->flush != NULL || partition->is_held) {
         partition->wants_flush = true;
         return;
     }
@@ -122,7 +124,7 @@ static void write_back_done(struct stele_job *job)
 
 void stele_partition__write_back(struct stele_partition *partition)
 {
-    if (partition->write_back.file != NULL ||
+    if (partition->write_back.file != NULL || partition->is_held ||
         !stele_log_take_write_back(partition->log, &partition->write_back, &partition->write_back_file))
         return; /* what comes while one runs is of the next */
     partition->write_back_job = (struct stele_job){.work = write_back_work, .done = write_back_done};
@@ -166,7 +168,7 @@ static void unlink_fired(struct stele_timer *timer)
         return;
     }
     stele_partition__name(partition); /* it borrows this timer to try again */
-    if (partition->unlink_bases != NULL || partition->state != STELE_PARTITION_OPEN)
+    if (partition->unlink_bases != NULL || partition->state != STELE_PARTITION_OPEN || partition->is_held)
         return;
     enum stele_err err =
         stele_log_take_due(partition->log, stele_env_mono_ms(env), &partition->unlink_bases, &partition->unlink_count);
@@ -207,7 +209,7 @@ void stele_partition_retain(struct stele_partition *partition)
 {
     int deleted = 0;
     bool has_rolled = false;
-    if (partition->state != STELE_PARTITION_OPEN)
+    if (partition->state != STELE_PARTITION_OPEN || partition->is_held)
         return;
     enum stele_err err = stele_log_roll_if_old(partition->log, &has_rolled);
     if (err == STELE_OK)
@@ -305,7 +307,7 @@ static void trim_now(struct stele_op *op)
 
 void stele_partition_trim(struct stele_op *op)
 {
-    if (!stele_partition__wait_turn(op, trim_now))
+    if (!stele_partition__wait_release(op, trim_now))
         trim_now(op);
 }
 

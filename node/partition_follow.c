@@ -288,6 +288,10 @@ void stele_replica__answered(struct stele_partition *partition, const struct ste
     count_throttled(partition, (int64_t)answer->count);
     if (replica->role != STELE_REPLICA_FOLLOWER || replica->cut != STELE_CUT_NONE)
         return;
+    if (partition->is_held) {
+        stele_replica__lost(partition, ticket);
+        return;
+    }
     if (answer->answer.err == STELE_OK)
         replica->leader_end_offset = answer->answer.log_end_offset;
     else
@@ -349,6 +353,15 @@ void stele_replica__unfollow(struct stele_partition *partition)
     if (!partition->replica.is_cutting)
         partition->replica.cut = STELE_CUT_NONE;
     stele_timer_cancel(partition->shard->wheel, &partition->replica.fetch_timer);
+}
+
+void stele_replica__released(struct stele_partition *partition)
+{
+    stele_replica__take_state(partition);
+    if (partition->replica.cut != STELE_CUT_NONE)
+        go_on(partition);
+    else
+        ask(partition, INT64_MIN);
 }
 
 void stele_replica__follow_again(struct stele_partition *partition)

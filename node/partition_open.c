@@ -346,6 +346,8 @@ void stele_partition_free(struct stele_partition *partition)
     stele_timer_cancel(shard->wheel, &partition->unlink_timer);
     stele_timer_cancel(shard->wheel, &partition->replica.timer);
     stele_timer_cancel(shard->wheel, &partition->replica.fetch_timer);
+    if (partition->mover != NULL)
+        stele_mover_drop(partition->mover);
     stele_list_remove(&partition->opening_link);
     stele_list_remove(&partition->name_link);
     stele_list_remove(&partition->replica.truncate.wait.link);

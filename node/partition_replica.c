@@ -218,7 +218,8 @@ void stele_replica__take_state(struct stele_partition *partition)
 {
     struct stele_replica *replica = &partition->replica;
     const struct stele_partition_state *state = &replica->state;
-    if (!replica->has_state || partition->state != STELE_PARTITION_OPEN || replica->cut != STELE_CUT_NONE)
+    if (!replica->has_state || partition->state != STELE_PARTITION_OPEN || replica->cut != STELE_CUT_NONE ||
+        partition->is_held)
         return;
     replica->has_state = false;
     if (is_old(replica, state))

@@ -127,6 +127,8 @@ void stele_replica__follow_configured(struct stele_partition *partition, struct 
 void stele_replica__init_following(struct stele_partition *partition);
 /** The address of its leader may be known now. */
 void stele_replica__follow_again(struct stele_partition *partition);
+/** The partition is not held any more. */
+void stele_replica__released(struct stele_partition *partition);
 /** Feeds the state that waited for the log to be opened or cut. */
 void stele_replica__take_state(struct stele_partition *partition);
 

@@ -45,6 +45,8 @@ static void cut(struct stele_partition *partition)
     if (err == STELE_OK)
         err = truncate->is_restart ? stele_log_restart_at(partition->log, truncate->offset)
                                    : stele_log_truncate(partition->log, truncate->offset);
+    if (partition->mover != NULL)
+        stele_mover_cut(partition->mover, truncate->offset, truncate->is_restart);
     if (stele_log_is_failed(partition->log))
         stele_partition_fail(partition);
     end(truncate, err);
@@ -134,7 +136,7 @@ static void revoke_all(struct stele_partition *partition)
 static enum stele_err begin(struct stele_partition *partition, struct stele_truncate_op *truncate)
 {
     const struct stele_node *node = partition->shard->node;
-    if (partition->truncating != NULL)
+    if (partition->truncating != NULL || partition->is_held)
         return STELE_EXISTS;
     if (partition->revokes == NULL)
         partition->revokes =

@@ -18,12 +18,30 @@ void stele_place_of_found(const struct stele_found_log *found, struct stele_plac
                                       .high_watermark = found->high_watermark};
 }
 
+static enum stele_err delete_copy(struct stele_places *places, const struct stele_place_left *left)
+{
+    struct stele_log_dirs_move move = {.topic = left->found->topic,
+                                       .partition = left->found->partition,
+                                       .topic_id = left->topic_id,
+                                       .to = left->found->dir};
+    memcpy(move.mark, left->mark, sizeof(move.mark));
+    enum stele_err err = stele_log_dirs_condemn_copy(places->dirs, &move);
+    places->has_left = places->has_left || err != STELE_OK;
+    return err == STELE_OK ? stele_log_dirs_delete_moved(places->env, stele_log_dirs_path(places->dirs, move.to), &move)
+                           : err;
+}
+
 /* What this leaves is deleted by its name at another start. */
 static void delete_left(struct stele_places *places, const struct stele_place_left *left)
 {
     const struct stele_found_log *found = left->found;
     struct stele_env *env = places->env;
     const char *dir = stele_log_dirs_path(places->dirs, found->dir);
+    if (left->mark != NULL) {
+        enum stele_err ignored = delete_copy(places, left);
+        (void)ignored;
+        return;
+    }
     enum stele_err err =
         stele_log_dirs_condemn(places->dirs, found->dir, found->topic, found->partition, &left->topic_id);
     if (err == STELE_OK)

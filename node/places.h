@@ -29,6 +29,7 @@ struct stele_place {
 struct stele_place_left {
     const struct stele_found_log *found;
     struct stele_uuid topic_id;
+    const char *mark; /* of a copy; NULL: it is a partition's directory */
 };
 
 struct stele_places {

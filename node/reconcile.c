@@ -182,6 +182,8 @@ static enum stele_err see_unwanted(struct stele_reconcile *reconcile, struct ste
 {
     if (local->state == STELE_LOCAL_WANTED)
         stele_reconcile__drop(reconcile, local);
+    else if (local->state == STELE_LOCAL_OPEN && stele_moves_hold(local))
+        reconcile->has_unwanted = true;
     else if (local->state == STELE_LOCAL_OPEN)
         return leave(reconcile, local, inout_removal);
     else if (local->state != STELE_LOCAL_LEAVING)
@@ -429,15 +431,17 @@ static bool is_left(const struct stele_reconcile *reconcile, const struct stele_
 }
 
 static enum stele_err keep_left(struct stele_reconcile *reconcile, const struct stele_found_log *found,
-                                const struct stele_uuid *topic_id)
+                                const struct stele_uuid *topic_id, const char *mark)
 {
     struct stele_places *places = &reconcile->places;
     if (places->left == NULL)
         places->left = stele_mem_array(reconcile->control->shard->env->mem, STELE_MEM_NODE,
-                                       (size_t)stele_log_dirs_found_count(places->dirs), sizeof(*places->left));
+                                       (size_t)stele_log_dirs_found_count(places->dirs) +
+                                           (size_t)stele_log_dirs_future_count(places->dirs),
+                                       sizeof(*places->left));
     if (places->left == NULL)
         return STELE_NO_MEMORY;
-    places->left[places->left_count++] = (struct stele_place_left){.found = found, .topic_id = *topic_id};
+    places->left[places->left_count++] = (struct stele_place_left){.found = found, .topic_id = *topic_id, .mark = mark};
     return STELE_OK;
 }
 
@@ -458,7 +462,7 @@ static enum stele_err take_found(struct stele_opener *opener, const struct stele
         }
     }
     if (is_left(reconcile, found, topic, &topic_id))
-        return keep_left(reconcile, found, &topic_id);
+        return keep_left(reconcile, found, &topic_id, NULL);
     char name[STELE_TOPIC_NAME_MAX + 16];
     (void)snprintf(name, sizeof(name), "%s-%d", found->topic, (int)found->partition);
     stele_trace(reconcile->control->shard->env, STELE_TRACE_PARTITION_STRAY, name,
@@ -482,6 +486,32 @@ static enum stele_err take_all_found(struct stele_reconcile *reconcile)
     return err;
 }
 
+/* A copy is of use to a replica that lies elsewhere. One without an id was never whole. */
+static enum stele_err take_future(struct stele_reconcile *reconcile, const struct stele_found_future *future)
+{
+    struct stele_image_topic *topic = stele_image_topic_named(image_of(reconcile), future->log.topic);
+    struct stele_partition_key key = {.topic_id = future->log.topic_id, .number = future->log.partition};
+    const struct stele_local *local = stele_reconcile_find(reconcile, &key);
+    struct stele_uuid topic_id = future->log.topic_id;
+    bool is_of_no_use = stele_uuid_is_zero(&topic_id);
+    if (topic != NULL && !stele_uuid_equal(&topic->topic_id, &topic_id))
+        topic = NULL;
+    if (local != NULL)
+        is_of_no_use = local->partition != NULL && local->partition->dir == future->log.dir;
+    else if (!is_of_no_use)
+        is_of_no_use = is_left(reconcile, &future->log, topic, &topic_id);
+    return is_of_no_use ? keep_left(reconcile, &future->log, &topic_id, future->mark) : STELE_OK;
+}
+
+static enum stele_err take_all_futures(struct stele_reconcile *reconcile)
+{
+    struct stele_log_dirs *dirs = reconcile->control->dirs;
+    enum stele_err err = STELE_OK;
+    for (int i = 0; i < stele_log_dirs_future_count(dirs) && err == STELE_OK; i++)
+        err = take_future(reconcile, stele_log_dirs_future(dirs, i));
+    return err;
+}
+
 void stele_reconcile_begin(struct stele_reconcile *reconcile,
                            void (*begun)(struct stele_controller *control, enum stele_err err))
 {
@@ -492,6 +522,8 @@ void stele_reconcile_begin(struct stele_reconcile *reconcile,
     enum stele_err err = stele_controller_tell_nodes(reconcile->control);
     if (err == STELE_OK)
         err = take_all_found(reconcile);
+    if (err == STELE_OK)
+        err = take_all_futures(reconcile);
     stele_image_touch_all(image_of(reconcile));
     if (err == STELE_OK)
         err = look_at_touched(reconcile);
@@ -508,12 +540,14 @@ void stele_reconcile_stop(struct stele_reconcile *reconcile)
     stele_timer_cancel(reconcile->control->shard->wheel, &reconcile->timer);
     stele_reconcile__abandon(reconcile);
     stele_removals_stop(reconcile->control);
+    stele_moves_stop(reconcile->control);
     stele_reconcile_stir(reconcile); /* nobody waits for what is not begun */
 }
 
 bool stele_reconcile_is_idle(const struct stele_reconcile *reconcile)
 {
-    return !reconcile->has_job && reconcile->opening_count == 0 && stele_removals_are_idle(reconcile->control);
+    return !reconcile->has_job && reconcile->opening_count == 0 && stele_removals_are_idle(reconcile->control) &&
+           stele_moves_are_idle(reconcile->control);
 }
 
 void stele_reconcile_init(struct stele_reconcile *reconcile, struct stele_controller *control)
@@ -532,6 +566,7 @@ void stele_reconcile_deinit(struct stele_reconcile *reconcile)
     struct stele_mem *mem = reconcile->control->shard->env->mem;
     stele_timer_cancel(reconcile->control->shard->wheel, &reconcile->timer);
     stele_removals_free(reconcile->control);
+    stele_moves_free(reconcile->control);
     HASH_ITER(hh, reconcile->locals, local, next)
     stele_reconcile__drop(reconcile, local);
     stele_mem_free(mem, reconcile->places.topics);

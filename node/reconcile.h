@@ -20,6 +20,7 @@
 #include "node/shard.h"
 
 struct stele_controller;
+struct stele_move;
 struct stele_removal;
 
 enum stele_local_state {
@@ -38,6 +39,7 @@ struct stele_local {
     enum stele_local_state state;
     int32_t leader_epoch, partition_epoch; /* of the state that it was handed last */
     struct stele_partition *partition;     /* NULL: there is none yet, or no more */
+    struct stele_move *move;               /* between log directories (node/moves.h); NULL: none */
 };
 
 /** Waits until partitions of a topic are here what the image says of them: open, or gone with their names; not longer

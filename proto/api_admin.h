@@ -372,4 +372,63 @@ struct stele_node_status_response {
     size_t slow_request_count;
 };
 
+/** Where a replica of a node shall lie: in which of its log.dirs (KIP-113). */
+struct stele_moved_replica {
+    const char *topic;
+    int32_t partition;
+    const char *directory;
+};
+
+struct stele_alter_log_dirs_request {
+    int32_t node_id; /* of whom this is asked; -1: whoever gets it */
+    const struct stele_moved_replica *replicas;
+    size_t replica_count;
+};
+
+/** OK: the move has begun, or there is none to be made. */
+struct stele_alter_log_dirs_result {
+    enum stele_err err;
+    const char *message;
+    const char *topic;
+    int32_t partition;
+};
+
+struct stele_alter_log_dirs_response {
+    const struct stele_alter_log_dirs_result *results;
+    size_t result_count;
+};
+
+struct stele_describe_log_dirs_request {
+    int32_t node_id;           /* of whom this is asked; -1: whoever gets it */
+    const char *const *topics; /* none: all */
+    size_t topic_count;
+};
+
+struct stele_described_replica {
+    const char *topic;
+    struct stele_uuid topic_id;
+    int32_t partition;
+    int64_t bytes;
+    int64_t log_end_offset; /* -1 not known */
+    int64_t offset_lag;     /* of a log: behind its high watermark; of a copy: behind the log */
+    bool is_future;         /* the copy that a move makes */
+    bool is_offline;
+};
+
+struct stele_described_log_dir {
+    enum stele_err err; /* KAFKA_STORAGE_ERROR: it is offline */
+    const char *path;
+    int64_t free_bytes;
+    const struct stele_described_replica *replicas;
+    size_t replica_count;
+};
+
+struct stele_describe_log_dirs_response {
+    enum stele_err err;
+    const char *message;
+    int32_t node_id;
+    const struct stele_described_log_dir *directories;
+    size_t directory_count;
+};
+
 #endif

@@ -364,4 +364,64 @@ STELE_CODEC_ARRAY(slow_request, struct stele_slow_request, Stele__Wire__SlowRequ
 STELE_CODEC_MESSAGE(node_status_response, struct stele_node_status_response, Stele__Wire__NodeStatusResponse,
                     NODE_STATUS_RESPONSE)
 
+#define MOVED_REPLICA(F)                                                                                               \
+    F(text, topic)                                                                                                     \
+    F(int, partition)                                                                                                  \
+    F(text, directory)
+STELE_CODEC_MESSAGE(moved_replica, struct stele_moved_replica, Stele__Wire__MovedReplica, MOVED_REPLICA)
+STELE_CODEC_ARRAY(moved_replica, struct stele_moved_replica, Stele__Wire__MovedReplica)
+
+#define ALTER_LOG_DIRS_REQUEST(F)                                                                                      \
+    F(int, node_id)                                                                                                    \
+    F(list, replicas, replica_count, moved_replica)
+STELE_CODEC_MESSAGE(alter_log_dirs_request, struct stele_alter_log_dirs_request, Stele__Wire__AlterLogDirsRequest,
+                    ALTER_LOG_DIRS_REQUEST)
+
+#define ALTER_LOG_DIRS_RESULT(F)                                                                                       \
+    F(err, err)                                                                                                        \
+    F(text, message)                                                                                                   \
+    F(text, topic)                                                                                                     \
+    F(int, partition)
+STELE_CODEC_MESSAGE(alter_log_dirs_result, struct stele_alter_log_dirs_result, Stele__Wire__AlterLogDirsResult,
+                    ALTER_LOG_DIRS_RESULT)
+STELE_CODEC_ARRAY(alter_log_dirs_result, struct stele_alter_log_dirs_result, Stele__Wire__AlterLogDirsResult)
+
+#define ALTER_LOG_DIRS_RESPONSE(F) F(list, results, result_count, alter_log_dirs_result)
+STELE_CODEC_MESSAGE(alter_log_dirs_response, struct stele_alter_log_dirs_response, Stele__Wire__AlterLogDirsResponse,
+                    ALTER_LOG_DIRS_RESPONSE)
+
+#define DESCRIBE_LOG_DIRS_REQUEST(F)                                                                                   \
+    F(int, node_id)                                                                                                    \
+    F(texts, topics, topic_count)
+STELE_CODEC_MESSAGE(describe_log_dirs_request, struct stele_describe_log_dirs_request,
+                    Stele__Wire__DescribeLogDirsRequest, DESCRIBE_LOG_DIRS_REQUEST)
+
+#define DESCRIBED_REPLICA(F)                                                                                           \
+    F(text, topic)                                                                                                     \
+    F(uuid, topic_id)                                                                                                  \
+    F(int, partition)                                                                                                  \
+    F(int, bytes)                                                                                                      \
+    F(int, log_end_offset)                                                                                             \
+    F(int, offset_lag)                                                                                                 \
+    F(int, is_future)                                                                                                  \
+    F(int, is_offline)
+STELE_CODEC_MESSAGE(described_replica, struct stele_described_replica, Stele__Wire__DescribedReplica, DESCRIBED_REPLICA)
+STELE_CODEC_ARRAY(described_replica, struct stele_described_replica, Stele__Wire__DescribedReplica)
+
+#define DESCRIBED_LOG_DIR(F)                                                                                           \
+    F(err, err)                                                                                                        \
+    F(text, path)                                                                                                      \
+    F(int, free_bytes)                                                                                                 \
+    F(list, replicas, replica_count, described_replica)
+STELE_CODEC_MESSAGE(described_log_dir, struct stele_described_log_dir, Stele__Wire__DescribedLogDir, DESCRIBED_LOG_DIR)
+STELE_CODEC_ARRAY(described_log_dir, struct stele_described_log_dir, Stele__Wire__DescribedLogDir)
+
+#define DESCRIBE_LOG_DIRS_RESPONSE(F)                                                                                  \
+    F(err, err)                                                                                                        \
+    F(text, message)                                                                                                   \
+    F(int, node_id)                                                                                                    \
+    F(list, directories, directory_count, described_log_dir)
+STELE_CODEC_MESSAGE(describe_log_dirs_response, struct stele_describe_log_dirs_response,
+                    Stele__Wire__DescribeLogDirsResponse, DESCRIBE_LOG_DIRS_RESPONSE)
+
 #endif

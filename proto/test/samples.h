@@ -159,6 +159,28 @@ static const struct stele_setting_change sample_setting_change[] = {
     {.time_ms = 70000000490, .kind = STELE_SUBJECT_TOPIC, .subject = "subject 72", .name = "name 73"}};
 static const struct stele_altered_setting sample_altered_setting[] = {{.name = "name 74", .value = NULL},
                                                                       {.name = "name 76"}};
+static const struct stele_moved_replica sample_moved_replica[] = {
+    {.topic = "topic 291", .partition = 1804, .directory = "directory 292"}};
+
+static const struct stele_alter_log_dirs_result sample_alter_log_dirs_result[] = {
+    {.err = STELE_LOG_DIR_NOT_FOUND, .message = "message 293", .topic = "topic 294", .partition = 1805}};
+
+static const struct stele_described_replica sample_described_replica[] = {{.topic = "topic 295",
+                                                                           .topic_id = SAMPLE_ID,
+                                                                           .partition = 1806,
+                                                                           .bytes = 296000001807,
+                                                                           .log_end_offset = 297000001808,
+                                                                           .offset_lag = 298000001809,
+                                                                           .is_future = true,
+                                                                           .is_offline = true}};
+
+static const struct stele_described_log_dir sample_described_log_dir[] = {
+    {.err = STELE_KAFKA_STORAGE_ERROR,
+     .path = "path 299",
+     .free_bytes = 300000001810,
+     .replicas = sample_described_replica,
+     .replica_count = STELE_ARRAY_LEN(sample_described_replica)}};
+
 static const struct stele_describe_log_partition sample_describe_log_partition[] = {
     {.topic_id = SAMPLE_ID, .partition = 546}, {.topic_id = SAMPLE_ID, .partition = 560}};
 static const struct stele_described_segment sample_described_segment[] = {{.base_offset = 81000000567,
@@ -415,6 +437,14 @@ static const struct sample_request sample_requests[] = {
                         .with_epochs = true}}}},
     {"node_status_request",
      {{STELE_API_NODE_STATUS, 1, 1002, "admin"}, {.node_status = {.slow_requests_max = 1876, .with_metrics = true}}}},
+    {"alter_log_dirs_request",
+     {{STELE_API_ALTER_LOG_DIRS, 1, 34, "admin"},
+      {.alter_log_dirs = {.node_id = 1801,
+                          .replicas = sample_moved_replica,
+                          .replica_count = STELE_ARRAY_LEN(sample_moved_replica)}}}},
+    {"describe_log_dirs_request",
+     {{STELE_API_DESCRIBE_LOG_DIRS, 1, 35, "admin"},
+      {.describe_log_dirs = {.node_id = 1802, .topics = sample_topics, .topic_count = 2}}}},
     SAMPLE_PEER_REQUESTS};
 
 static const struct sample_response sample_responses[] = {
@@ -507,6 +537,17 @@ static const struct sample_response sample_responses[] = {
                        .metric_count = STELE_ARRAY_LEN(sample_node_metric),
                        .slow_requests = sample_slow_request,
                        .slow_request_count = STELE_ARRAY_LEN(sample_slow_request)}}}},
+    {"alter_log_dirs_response",
+     {{STELE_API_ALTER_LOG_DIRS, 1, 34, 0, 0, false},
+      {.alter_log_dirs = {.results = sample_alter_log_dirs_result,
+                          .result_count = STELE_ARRAY_LEN(sample_alter_log_dirs_result)}}}},
+    {"describe_log_dirs_response",
+     {{STELE_API_DESCRIBE_LOG_DIRS, 1, 35, 0, 0, false},
+      {.describe_log_dirs = {.err = STELE_OK,
+                             .message = "message 290",
+                             .node_id = 1803,
+                             .directories = sample_described_log_dir,
+                             .directory_count = STELE_ARRAY_LEN(sample_described_log_dir)}}}},
     SAMPLE_PEER_RESPONSES};
 
 static const struct stele_voter sample_voters[] = {{1, SAMPLE_ID, "node-1.example", 7836}, {2, {{0}}, "::1", 1}};
