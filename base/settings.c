@@ -391,13 +391,25 @@ void stele_settings_unset(struct stele_settings *settings, const char *name)
     }
 }
 
-enum stele_err stele_settings_check_topic(const struct stele_setting_row *rows, int count, const char *topic_name,
-                                          const char *value, struct stele_error *error)
+enum stele_err stele_settings_topic_number(const struct stele_setting_row *rows, int count, const char *topic_name,
+                                           const char *value, int64_t *out_number, struct stele_error *error)
 {
     int row = find_topic_name(rows, count, topic_name);
     if (row < 0)
         return refuse_unknown(rows, count, topic_name, true, error);
-    return check_value(&rows[row], topic_name, 1, value, error);
+    enum stele_err err = check_value(&rows[row], topic_name, 1, value, error);
+    if (err != STELE_OK)
+        return err;
+    bool is_number = value_number(&rows[row], value, 1, out_number);
+    STELE_ASSERT(is_number); /* it was checked */
+    return STELE_OK;
+}
+
+enum stele_err stele_settings_check_topic(const struct stele_setting_row *rows, int count, const char *topic_name,
+                                          const char *value, struct stele_error *error)
+{
+    int64_t number = 0;
+    return stele_settings_topic_number(rows, count, topic_name, value, &number, error);
 }
 
 enum stele_err stele_settings_copy(const struct stele_settings *settings, struct stele_mem *mem,

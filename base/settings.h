@@ -68,6 +68,10 @@ void stele_settings_unset(struct stele_settings *settings, const char *name);
 STELE_MUST_CHECK enum stele_err stele_settings_check_topic(const struct stele_setting_row *rows, int count,
                                                            const char *topic_name, const char *value,
                                                            struct stele_error *error);
+/** The same, and what a whole number, a ratio (as percent) or a truth (0 or 1) is; of a text 0. */
+STELE_MUST_CHECK enum stele_err stele_settings_topic_number(const struct stele_setting_row *rows, int count,
+                                                            const char *topic_name, const char *value,
+                                                            int64_t *out_number, struct stele_error *error);
 /** A copy in which topic settings `pairs` replaced the node's. */
 STELE_MUST_CHECK enum stele_err stele_settings_overlay(const struct stele_settings *node, const char *const *names,
                                                        const char *const *values, int count,

@@ -6,10 +6,11 @@
 
 #include "base/check.h"
 
-enum { LEVELS_MAX = 64 };
+enum { LEVELS_MAX = 64, WORD_BITS = 64 };
 
 struct level {
     int64_t slot_ticks;        /* of one slot */
+    uint64_t *used;            /* a bit for each slot; that of an empty slot may be set until it is looked for */
     struct stele_list slots[]; /* wheel->slots of them */
 };
 
@@ -26,11 +27,13 @@ struct stele_timing_wheel {
 
 static struct level *level_new(struct stele_timing_wheel *wheel, int64_t slot_ticks)
 {
-    size_t bytes = sizeof(struct level) + (size_t)wheel->slots * sizeof(struct stele_list);
+    size_t words = ((size_t)wheel->slots + WORD_BITS - 1) / WORD_BITS;
+    size_t bytes = sizeof(struct level) + (size_t)wheel->slots * sizeof(struct stele_list) + words * sizeof(uint64_t);
     struct level *level = stele_mem_alloc(wheel->mem, STELE_MEM_TIMERS, bytes);
     if (level == NULL)
         return NULL;
     level->slot_ticks = slot_ticks;
+    level->used = (uint64_t *)(void *)&level->slots[wheel->slots];
     for (int i = 0; i < wheel->slots; i++)
         stele_list_init(&level->slots[i]);
     return level;
@@ -131,7 +134,9 @@ static enum stele_err place(struct stele_timing_wheel *wheel, struct stele_timer
             return STELE_NO_MEMORY;
         struct level *level = wheel->levels[k];
         if (shares_block(wheel, level, tick)) {
-            stele_list_push(&level->slots[tick / level->slot_ticks % wheel->slots], &timer->link);
+            int64_t slot = tick / level->slot_ticks % wheel->slots;
+            level->used[slot / WORD_BITS] |= UINT64_C(1) << (slot % WORD_BITS);
+            stele_list_push(&level->slots[slot], &timer->link);
             return STELE_OK;
         }
     }
@@ -199,16 +204,33 @@ static void bring_down(struct stele_timing_wheel *wheel, struct stele_list *slot
     }
 }
 
+/* The first slot in use from `slot` on; wheel->slots: none is. Cancelled timers do not say which slot they leave. */
+static int64_t slot_in_use(const struct stele_timing_wheel *wheel, struct level *level, int64_t slot)
+{
+    while (slot < wheel->slots) {
+        uint64_t *word = &level->used[slot / WORD_BITS];
+        uint64_t rest = *word >> (slot % WORD_BITS);
+        if (rest == 0) {
+            slot = (slot / WORD_BITS + 1) * WORD_BITS;
+            continue;
+        }
+        slot += __builtin_ctzll(rest);
+        if (!stele_list_is_empty(&level->slots[slot]))
+            return slot;
+        *word &= ~(UINT64_C(1) << (slot % WORD_BITS));
+    }
+    return wheel->slots;
+}
+
 /* The tick at which the first slot in use begins; INT64_MAX when none is. */
 static int64_t next_tick(const struct stele_timing_wheel *wheel)
 {
     for (int k = 0; k < wheel->level_count; k++) {
-        const struct level *level = wheel->levels[k];
-        int64_t block = wheel->now_tick / level->slot_ticks;
-        for (int64_t at = block + 1; at % wheel->slots != 0; at++) {
-            if (!stele_list_is_empty(&level->slots[at % wheel->slots]))
-                return at * level->slot_ticks;
-        }
+        struct level *level = wheel->levels[k];
+        int64_t block = wheel->now_tick / level->slot_ticks, present = block % wheel->slots;
+        int64_t slot = slot_in_use(wheel, level, present + 1);
+        if (slot < wheel->slots)
+            return (block - present + slot) * level->slot_ticks;
     }
     return INT64_MAX;
 }

@@ -64,8 +64,10 @@ struct stele_controller {
     struct stele_voters_call *voters_call; /* whose change of the voters is under way; NULL: none */
     struct stele_list parked;              /* fetches of the metadata log that wait (handle_quorum.c) */
     int64_t setting_records;               /* of the image, when settings were taken last */
-    struct stele_quorum_input stop_input;  /* that this node stops, under way */
-    struct stele_timer stop_timer;         /* gives up waiting for what others answer to it */
+    struct stele_log_config log_config;    /* of a topic without settings of its own, by */
+    const struct stele_settings *log_config_of;
+    struct stele_quorum_input stop_input; /* that this node stops, under way */
+    struct stele_timer stop_timer;        /* gives up waiting for what others answer to it */
 
     /* starting, and the directory jobs of it */
     struct stele_job job;
@@ -117,8 +119,7 @@ void stele_controller_check_stopped(struct stele_controller *control);
 
 /** In a cluster: tells the shards of the nodes that the image names, when they are others. Errors: NO_MEMORY. */
 STELE_MUST_CHECK enum stele_err stele_controller_tell_nodes(struct stele_controller *control);
-/** The configuration of a topic's logs now. Errors: NO_MEMORY, INVALID_CONFIG (a setting that is not legal any more).
- */
+/** The configuration of a topic's logs now. Errors: INVALID_CONFIG (a setting that is not legal any more). */
 STELE_MUST_CHECK enum stele_err stele_controller_topic_config(struct stele_controller *control,
                                                               const struct stele_image_topic *topic,
                                                               struct stele_log_config *out_config);

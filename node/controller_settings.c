@@ -63,20 +63,23 @@ static enum stele_err make_settings(struct stele_controller *control, struct ste
 enum stele_err stele_controller_topic_config(struct stele_controller *control, const struct stele_image_topic *topic,
                                              struct stele_log_config *out_config)
 {
-    struct stele_settings *settings = NULL;
     struct stele_error error = {.text = ""};
-    enum stele_err err = stele_settings_overlay(control->node->settings, topic->settings.names, topic->settings.values,
-                                                topic->settings.count, &settings, &error);
+    if (control->log_config_of != control->node->settings) {
+        stele_node_log_config(control->node->settings, &control->log_config);
+        control->log_config_of = control->node->settings;
+    }
+    struct stele_log_config config = control->log_config;
+    enum stele_err err = stele_node_overlay_log_config(topic->settings.names, topic->settings.values,
+                                                       topic->settings.count, &config, &error);
     if (err != STELE_OK) {
         stele_trace(control->shard->env, STELE_TRACE_SETTING_BAD, topic->name, error.text, 0, 0, 0);
         return err;
     }
-    stele_node_log_config(settings, out_config);
-    stele_settings_free(settings);
+    *out_config = config;
     return STELE_OK;
 }
 
-static enum stele_err tell_partitions(struct stele_controller *control)
+static void tell_partitions(struct stele_controller *control)
 {
     struct stele_node *node = control->node;
     struct stele_log_config config;
@@ -88,14 +91,11 @@ static enum stele_err tell_partitions(struct stele_controller *control)
             continue; /* it is being removed */
         if (topic != of) {
             enum stele_err err = stele_controller_topic_config(control, topic, &config);
-            if (err == STELE_NO_MEMORY)
-                return err;
             of = err == STELE_OK ? topic : NULL;
         }
         if (topic == of)
             stele_partition_send_config(partition, &config);
     }
-    return STELE_OK;
 }
 
 void stele_controller_send_config(struct stele_controller *control, struct stele_partition *partition)
@@ -105,8 +105,6 @@ void stele_controller_send_config(struct stele_controller *control, struct stele
     enum stele_err err = topic != NULL ? stele_controller_topic_config(control, topic, &config) : STELE_CANCELLED;
     if (err == STELE_OK)
         stele_partition_send_config(partition, &config);
-    else if (err == STELE_NO_MEMORY)
-        stele_shard_arm(control->shard, &control->settings_timer, stele_env_mono_ms(control->shard->env) + RETRY_MS);
 }
 
 void stele_controller_take_settings(struct stele_controller *control)
@@ -119,6 +117,7 @@ void stele_controller_take_settings(struct stele_controller *control)
         if (node->settings != node->options.settings)
             stele_settings_free(node->settings);
         node->settings = settings;
+        control->log_config_of = NULL;
         if (control->state == STELE_CONTROLLER_STARTING && control->peers.shard != NULL)
             tell_shared(control, settings);
         node->mem->limit_bytes = stele_node_memory_budget(settings);
@@ -126,10 +125,10 @@ void stele_controller_take_settings(struct stele_controller *control)
         if (node->options.settings_changed != NULL)
             node->options.settings_changed(node->options.arg, settings);
         stele_log_dirs_set_reserve(control->dirs, stele_settings_int(settings, "log.dir.reserve.bytes"));
-        err = tell_partitions(control);
-    }
-    if (err != STELE_OK)
+        tell_partitions(control);
+    } else {
         stele_shard_arm(control->shard, &control->settings_timer, stele_env_mono_ms(control->shard->env) + RETRY_MS);
+    }
 }
 
 void stele_controller_take_new_settings(struct stele_controller *control)

@@ -27,7 +27,7 @@ enum stele_err stele_reconcile__send_settings(struct stele_reconcile *reconcile,
             continue;
         enum stele_err err = has_config ? STELE_OK : stele_controller_topic_config(reconcile->control, topic, &config);
         if (err != STELE_OK) /* what is not legal any more is left as it was */
-            return err == STELE_NO_MEMORY ? err : STELE_OK;
+            return STELE_OK;
         has_config = true;
         stele_partition_send_config(local->partition, &config);
     }

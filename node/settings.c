@@ -1,5 +1,6 @@
 #include "node/settings.h"
 
+#include <stddef.h>
 #include <string.h>
 
 static const struct stele_setting_row rows[] = {
@@ -61,44 +62,102 @@ static bool list_has(const char *list, const char *word)
     return false;
 }
 
+/* Where each setting that is a number or a truth has its place. */
+#define FIELD(name_, field_)                                                                                           \
+    {                                                                                                                  \
+        .name = (name_), .at = offsetof(struct stele_log_config, field_),                                              \
+        .bytes = sizeof(((const struct stele_log_config *)NULL)->field_)                                               \
+    }
+
+static const struct {
+    const char *name;
+    size_t at, bytes;
+} fields[] = {
+    FIELD("segment.bytes", segment_bytes),
+    FIELD("segment.ms", segment_ms),
+    FIELD("segment.jitter.ms", segment_jitter_ms),
+    FIELD("segment.index.bytes", segment_index_bytes),
+    FIELD("index.interval.bytes", index_interval_bytes),
+    FIELD("flush.messages", flush_messages),
+    FIELD("flush.ms", flush_ms),
+    FIELD("flush.before.ack", flush_before_ack),
+    FIELD("retention.bytes", retention_bytes),
+    FIELD("retention.ms", retention_ms),
+    FIELD("file.delete.delay.ms", file_delete_delay_ms),
+    FIELD("max.message.bytes", max_message_bytes),
+    FIELD("max.unpacked.bytes", max_unpacked_bytes),
+    FIELD("delete.retention.ms", delete_retention_ms),
+    FIELD("min.compaction.lag.ms", min_compaction_lag_ms),
+    FIELD("max.compaction.lag.ms", max_compaction_lag_ms),
+    FIELD("min.cleanable.dirty.ratio", min_cleanable_dirty_percent),
+    FIELD("compression.gzip.level", gzip_level),
+    FIELD("compression.lz4.level", lz4_level),
+    FIELD("compression.zstd.level", zstd_level),
+    FIELD("preallocate", preallocate),
+    FIELD("message.timestamp.before.max.ms", timestamp_before_max_ms),
+    FIELD("message.timestamp.after.max.ms", timestamp_after_max_ms),
+    FIELD("min.insync.replicas", min_insync_replicas),
+    FIELD("producer.id.expiration.ms", producer_id_expiration_ms),
+    FIELD("write.back.bytes", write_back_bytes),
+};
+
+static const char *const text_names[] = {"cleanup.policy", "compression.type", "message.timestamp.type"};
+
+static void put_number(struct stele_log_config *config, size_t field, int64_t number)
+{
+    uint8_t *place = (uint8_t *)config + fields[field].at;
+    int32_t small = (int32_t)number;
+    bool truth = number != 0;
+    if (fields[field].bytes == sizeof(number))
+        memcpy(place, &number, sizeof(number));
+    else if (fields[field].bytes == sizeof(small))
+        memcpy(place, &small, sizeof(small));
+    else
+        memcpy(place, &truth, sizeof(truth));
+}
+
+static void put_text(struct stele_log_config *config, const char *name, const char *text)
+{
+    if (strcmp(name, "cleanup.policy") == 0) {
+        config->cleanup_delete = list_has(text, "delete");
+        config->cleanup_compact = list_has(text, "compact");
+    } else if (strcmp(name, "compression.type") == 0) {
+        config->compression_producer = strcmp(text, "producer") == 0;
+        config->compression = config->compression_producer ? STELE_CODEC_NONE : stele_codec_from_name(text);
+    } else if (strcmp(name, "message.timestamp.type") == 0) {
+        config->log_append_time = strcmp(text, "LogAppendTime") == 0;
+    }
+}
+
 void stele_node_log_config(const struct stele_settings *settings, struct stele_log_config *out_config)
 {
-    const char *policy = stele_settings_text(settings, "cleanup.policy");
-    const char *codec = stele_settings_text(settings, "compression.type");
-    bool is_producer = strcmp(codec, "producer") == 0;
-    *out_config = (struct stele_log_config){
-        .segment_bytes = stele_settings_int(settings, "segment.bytes"),
-        .segment_ms = stele_settings_int(settings, "segment.ms"),
-        .segment_jitter_ms = stele_settings_int(settings, "segment.jitter.ms"),
-        .segment_index_bytes = stele_settings_int(settings, "segment.index.bytes"),
-        .index_interval_bytes = stele_settings_int(settings, "index.interval.bytes"),
-        .flush_messages = stele_settings_int(settings, "flush.messages"),
-        .flush_ms = stele_settings_int(settings, "flush.ms"),
-        .flush_before_ack = stele_settings_bool(settings, "flush.before.ack"),
-        .retention_bytes = stele_settings_int(settings, "retention.bytes"),
-        .retention_ms = stele_settings_int(settings, "retention.ms"),
-        .file_delete_delay_ms = stele_settings_int(settings, "file.delete.delay.ms"),
-        .max_message_bytes = stele_settings_int(settings, "max.message.bytes"),
-        .max_unpacked_bytes = stele_settings_int(settings, "max.unpacked.bytes"),
-        .cleanup_delete = list_has(policy, "delete"),
-        .cleanup_compact = list_has(policy, "compact"),
-        .delete_retention_ms = stele_settings_int(settings, "delete.retention.ms"),
-        .min_compaction_lag_ms = stele_settings_int(settings, "min.compaction.lag.ms"),
-        .max_compaction_lag_ms = stele_settings_int(settings, "max.compaction.lag.ms"),
-        .min_cleanable_dirty_percent = (int32_t)stele_settings_int(settings, "min.cleanable.dirty.ratio"),
-        .compression_producer = is_producer,
-        .compression = is_producer ? STELE_CODEC_NONE : stele_codec_from_name(codec),
-        .gzip_level = (int)stele_settings_int(settings, "compression.gzip.level"),
-        .lz4_level = (int)stele_settings_int(settings, "compression.lz4.level"),
-        .zstd_level = (int)stele_settings_int(settings, "compression.zstd.level"),
-        .preallocate = stele_settings_bool(settings, "preallocate"),
-        .log_append_time = strcmp(stele_settings_text(settings, "message.timestamp.type"), "LogAppendTime") == 0,
-        .timestamp_before_max_ms = stele_settings_int(settings, "message.timestamp.before.max.ms"),
-        .timestamp_after_max_ms = stele_settings_int(settings, "message.timestamp.after.max.ms"),
-        .min_insync_replicas = (int32_t)stele_settings_int(settings, "min.insync.replicas"),
-        .producer_id_expiration_ms = stele_settings_int(settings, "producer.id.expiration.ms"),
-        .write_back_bytes = stele_settings_int(settings, "write.back.bytes"),
-    };
+    *out_config = (struct stele_log_config){.segment_bytes = 0};
+    for (size_t i = 0; i < STELE_ARRAY_LEN(fields); i++) {
+        bool is_truth = fields[i].bytes == sizeof(bool);
+        put_number(out_config, i,
+                   is_truth ? stele_settings_bool(settings, fields[i].name)
+                            : stele_settings_int(settings, fields[i].name));
+    }
+    for (size_t i = 0; i < STELE_ARRAY_LEN(text_names); i++)
+        put_text(out_config, text_names[i], stele_settings_text(settings, text_names[i]));
+}
+
+enum stele_err stele_node_overlay_log_config(const char *const *names, const char *const *values, int count,
+                                             struct stele_log_config *inout_config, struct stele_error *error)
+{
+    for (int i = 0; i < count; i++) {
+        int64_t number = 0;
+        enum stele_err err =
+            stele_settings_topic_number(rows, (int)STELE_ARRAY_LEN(rows), names[i], values[i], &number, error);
+        if (err != STELE_OK)
+            return err;
+        for (size_t k = 0; k < STELE_ARRAY_LEN(fields); k++) {
+            if (strcmp(fields[k].name, names[i]) == 0)
+                put_number(inout_config, k, number);
+        }
+        put_text(inout_config, names[i], values[i]);
+    }
+    return STELE_OK;
 }
 
 enum stele_err stele_node_check_log_config(const struct stele_log_config *config, struct stele_error *error)

@@ -22,6 +22,12 @@ const char *stele_node_shared_setting(int at);
 /** A log's configuration from settings in which a topic's values were laid over the node's. */
 void stele_node_log_config(const struct stele_settings *settings, struct stele_log_config *out_config);
 
+/** Lays a topic's own values over a configuration from the node's. Errors: INVALID_CONFIG; what came before the bad one
+ * is laid over then. */
+STELE_MUST_CHECK enum stele_err stele_node_overlay_log_config(const char *const *names, const char *const *values,
+                                                              int count, struct stele_log_config *inout_config,
+                                                              struct stele_error *error);
+
 /** What bounds of single settings cannot say. Errors: INVALID_CONFIG; `error` names the two and the way out. */
 STELE_MUST_CHECK enum stele_err stele_node_check_log_config(const struct stele_log_config *config,
                                                             struct stele_error *error);

@@ -161,6 +161,8 @@ static void pipe_take(struct stele_conn *conn, uint8_t *out_bytes, size_t count)
     memcpy(out_bytes + first, conn->pipe, count - first);
     conn->pipe_head = (conn->pipe_head + count) % conn->pipe_bytes;
     conn->pipe_count -= count;
+    if (conn->pipe_count == 0) /* few of its pages are ever touched */
+        conn->pipe_head = 0;
 }
 
 /* A part of the first piece; false when its file cannot be read. */
@@ -435,7 +437,8 @@ static void end_init(struct sim_link *link, struct stele_conn *conn, size_t pipe
 {
     conn->link = link;
     conn->pipe_bytes = pipe_bytes;
-    conn->pipe = sim_alloc(pipe_bytes);
+    conn->pipe = malloc(pipe_bytes); /* read where it was written alone */
+    STELE_ASSERT(conn->pipe != NULL);
     stele_list_init(&conn->in_net);
     sim_event_init(&conn->pump, "pump", NULL, run_pump);
     sim_event_init(&conn->arrive, "arrive", NULL, run_arrive);
