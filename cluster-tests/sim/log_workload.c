@@ -349,8 +349,10 @@ static enum stele_err work_restart_at(struct crash_world *world)
     world->kept_end = 0;
     world->start_max = offset;
     enum stele_err err = stele_log_restart_at(world->log, offset);
-    if (err != STELE_OK)
+    if (err != STELE_OK) {
+        log_model_shadow(&world->model, 0); /* all was to go: nothing says any more what lies behind rot */
         return err;
+    }
     world->point_max = 0;
     log_model_truncate(&world->model, 0);
     world->model.end = offset;
