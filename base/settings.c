@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NAMES_MAX = 4, NAME_BYTES_MAX = 128, VALUE_BYTES_MAX = 4096 };
+enum { NAMES_MAX = 4, PLACES = NAMES_MAX + 1, NAME_BYTES_MAX = 128, VALUE_BYTES_MAX = 4096 };
 
 struct value {
     char *texts[NAMES_MAX]; /* one for each name of the row, in order of precedence; NULL: not set */
@@ -18,21 +18,9 @@ struct stele_settings {
     const struct stele_setting_row *rows;
     int count;
     struct value *values;
+    uint32_t slot_count; /* a power of two */
+    uint16_t slots[];    /* names by hash, open addressing: 1 + the row's number * PLACES + the place; 0: none */
 };
-
-struct stele_settings *stele_settings_new(struct stele_mem *mem, const struct stele_setting_row *rows, int count)
-{
-    struct stele_settings *settings = stele_mem_alloc(mem, STELE_MEM_SETTINGS, sizeof(*settings));
-    if (settings == NULL)
-        return NULL;
-    *settings = (struct stele_settings){.mem = mem, .rows = rows, .count = count};
-    settings->values = stele_mem_array(mem, STELE_MEM_SETTINGS, (size_t)count, sizeof(struct value));
-    if (settings->values == NULL) {
-        stele_mem_free(mem, settings);
-        return NULL;
-    }
-    return settings;
-}
 
 void stele_settings_free(struct stele_settings *settings)
 {
@@ -57,6 +45,79 @@ static const char *row_name(const struct stele_setting_row *row, int at)
 static int64_t row_factor(const struct stele_setting_row *row, int at)
 {
     return at == 0 ? 1 : row->synonyms[at - 1].factor;
+}
+
+/* The topic name stands behind them. */
+static const char *name_at(const struct stele_setting_row *row, int at)
+{
+    return at == NAMES_MAX ? row->topic_name : row_name(row, at);
+}
+
+/* FNV-1a. */
+static uint32_t hash_of(const char *name)
+{
+    uint32_t hash = 2166136261u;
+    for (; *name != 0; name++)
+        hash = (hash ^ (uint8_t)*name) * 16777619u;
+    return hash;
+}
+
+/* The slot of a name, or the free one where it belongs. */
+static uint32_t slot_of(const struct stele_settings *settings, const char *name)
+{
+    uint32_t mask = settings->slot_count - 1;
+    for (uint32_t i = hash_of(name) & mask;; i = (i + 1) & mask) {
+        uint16_t place = settings->slots[i];
+        if (place == 0 || strcmp(name_at(&settings->rows[(place - 1) / PLACES], (place - 1) % PLACES), name) == 0)
+            return i;
+    }
+}
+
+/* A row's own names come before topic names. */
+static void fill_slots(struct stele_settings *settings)
+{
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < settings->count; i++) {
+            for (int at = round == 0 ? 0 : NAMES_MAX; at < (round == 0 ? NAMES_MAX : PLACES); at++) {
+                const char *name = name_at(&settings->rows[i], at);
+                if (name == NULL)
+                    break;
+                uint32_t slot = slot_of(settings, name);
+                if (settings->slots[slot] == 0)
+                    settings->slots[slot] = (uint16_t)(i * PLACES + at + 1);
+            }
+        }
+    }
+}
+
+static struct stele_settings *settings_alloc(struct stele_mem *mem, const struct stele_setting_row *rows, int count)
+{
+    uint32_t slots = 16;
+    STELE_ASSERT(count < UINT16_MAX / PLACES);
+    while (slots < 2 * PLACES * (uint32_t)count)
+        slots *= 2;
+    struct stele_settings *settings =
+        stele_mem_alloc(mem, STELE_MEM_SETTINGS, sizeof(*settings) + slots * sizeof(settings->slots[0]));
+    if (settings == NULL)
+        return NULL;
+    settings->mem = mem;
+    settings->rows = rows;
+    settings->count = count;
+    settings->slot_count = slots;
+    settings->values = stele_mem_array(mem, STELE_MEM_SETTINGS, (size_t)count, sizeof(struct value));
+    if (settings->values == NULL) {
+        stele_mem_free(mem, settings);
+        return NULL;
+    }
+    return settings;
+}
+
+struct stele_settings *stele_settings_new(struct stele_mem *mem, const struct stele_setting_row *rows, int count)
+{
+    struct stele_settings *settings = settings_alloc(mem, rows, count);
+    if (settings != NULL)
+        fill_slots(settings);
+    return settings;
 }
 
 static bool find_name(const struct stele_setting_row *rows, int count, const char *name, int *out_row, int *out_at)
@@ -328,15 +389,11 @@ enum stele_err stele_settings_parse(struct stele_settings *settings, const char 
 static const char *text_in_force(const struct stele_settings *settings, const char *name,
                                  const struct stele_setting_row **out_row, int64_t *out_factor)
 {
-    int row = 0, at = 0;
-    bool is_known = find_name(settings->rows, settings->count, name, &row, &at);
-    if (!is_known) {
-        row = find_topic_name(settings->rows, settings->count, name);
-        is_known = row >= 0;
-    }
-    STELE_ASSERT(is_known);
+    uint16_t place = settings->slots[slot_of(settings, name)];
+    STELE_ASSERT(place != 0);
+    int row = (place - 1) / PLACES;
     *out_row = &settings->rows[row];
-    for (at = 0; at < NAMES_MAX; at++) {
+    for (int at = 0; at < NAMES_MAX; at++) {
         if (settings->values[row].texts[at] != NULL) {
             *out_factor = row_factor(*out_row, at);
             return settings->values[row].texts[at];
@@ -415,8 +472,10 @@ enum stele_err stele_settings_check_topic(const struct stele_setting_row *rows, 
 enum stele_err stele_settings_copy(const struct stele_settings *settings, struct stele_mem *mem,
                                    struct stele_settings **out)
 {
-    struct stele_settings *copy = stele_settings_new(mem, settings->rows, settings->count);
+    struct stele_settings *copy = settings_alloc(mem, settings->rows, settings->count);
     enum stele_err err = copy == NULL ? STELE_NO_MEMORY : STELE_OK;
+    if (copy != NULL)
+        memcpy(copy->slots, settings->slots, settings->slot_count * sizeof(settings->slots[0]));
     for (int i = 0; i < settings->count && err == STELE_OK; i++) {
         const struct value *value = &settings->values[i];
         for (int at = 0; at < NAMES_MAX && err == STELE_OK; at++) {
