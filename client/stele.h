@@ -463,6 +463,45 @@ STELE_EXPORT struct stele_result stele_partitions_elect(struct stele_client *cli
                                                         struct stele_partition_results **out_outcomes);
 STELE_EXPORT void stele_partition_results_free(struct stele_partition_results *outcomes);
 
+/* The log directories of a node. Both calls go to the node itself; -1: to whichever answers. */
+
+struct stele_replica_move {
+    const char *topic;
+    int32_t partition;
+    const char *directory; /* one of its log.dirs */
+};
+
+/** Moves replicas of a node to other log directories of it. The call returns when the moves have begun: how they go on
+ * is seen by stele_replicas_describe. A second move of a replica takes the place of the first; one to where it lies
+ * ends it. Code 57 of a replica: there is no such directory; 9: that node has no such replica; 56: a directory, or the
+ * replica, is offline. */
+STELE_EXPORT struct stele_result stele_replicas_move(struct stele_client *client, int32_t node_id,
+                                                     const struct stele_replica_move *moves, size_t count,
+                                                     struct stele_partition_results **out_outcomes);
+
+struct stele_placed_replica {
+    const char *topic;
+    int32_t partition;
+    const char *directory;
+    int64_t bytes;
+    int64_t log_end_offset; /* -1: not known */
+    int64_t lag;            /* records: behind what is committed; of a copy, behind the log */
+    bool is_future;         /* the copy that a move makes; it comes behind the replica */
+    bool is_offline;
+};
+
+struct stele_placed_replicas {
+    int32_t node_id;
+    size_t replica_count;
+    const struct stele_placed_replica *const *replicas; /* by topic and partition */
+};
+
+/** In which log directory each replica of a node lies. `topics` ends with NULL; NULL: all. */
+STELE_EXPORT struct stele_result stele_replicas_describe(struct stele_client *client, int32_t node_id,
+                                                         const char *const *topics,
+                                                         struct stele_placed_replicas **out_placed);
+STELE_EXPORT void stele_placed_replicas_free(struct stele_placed_replicas *placed);
+
 struct stele_header {
     const char *key;   /* zero-terminated */
     const void *value; /* NULL: null */

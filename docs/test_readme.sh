@@ -73,6 +73,9 @@ stele topic create | cluster-tests/process/test_cli.sh | "$stele" topic create
 stele partition reassign --wait * | cluster-tests/process/test_admin.sh | "$stele" partition reassign --wait
 stele partition reassign --cancel * | cluster-tests/process/test_admin.sh | "$stele" partition reassign --cancel
 stele partition reassign* | cluster-tests/process/test_admin.sh | "$stele" partition reassign
+stele partition move --wait * | cluster-tests/process/test_moves.sh | "$stele" partition move --wait
+stele partition move* | cluster-tests/process/test_moves.sh | "$stele" partition move
+stele node replicas* | cluster-tests/process/test_moves.sh | "$stele" node replicas
 stele partition elect --all | cluster-tests/process/test_admin.sh | "$stele" partition elect --all
 stele partition elect --unclean * | cluster-tests/process/test_admin.sh | "$stele" partition elect --unclean
 stele partition elect * | cluster-tests/process/test_admin.sh | "$stele" partition elect m

@@ -680,6 +680,8 @@ static void on_request(struct stele_conn *conn, const struct stele_request *requ
     case STELE_API_ALTER_SETTINGS:
     case STELE_API_DESCRIBE_TOPIC:
     case STELE_API_DESCRIBE_LOG:
+    case STELE_API_ALTER_LOG_DIRS:
+    case STELE_API_DESCRIBE_LOG_DIRS:
     case STELE_API_NODE_STATUS:
     case STELE_API_DESCRIBE_CLUSTER:
     case STELE_API_DESCRIBE_QUORUM:

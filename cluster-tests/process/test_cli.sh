@@ -204,6 +204,12 @@ gives 2 "TOPIC/PARTITION is missing" "$stele" partition reassign --wait
 gives 2 "name the partitions, or --all" "$stele" partition elect
 gives 2 "name the partitions, or --all" "$stele" partition elect --unclean --all orders
 gives 2 "want TOPIC or TOPIC/PARTITION" "$stele" partition elect orders/x
+gives 2 "want TOPIC/PARTITION=DIRECTORY" "$stele" partition move orders/0=
+gives 2 "TOPIC/PARTITION=DIRECTORY is missing" "$stele" partition move --wait
+gives 1 "none of log.dirs" "$stele" partition move orders/0=/nowhere
+json 'd["partitions"][0]["begun"]' "$stele" partition move "orders/0=$work/data"
+json 'd["moves"] == []' "$stele" partition move
+json 'len(d["replicas"]) == 4 and all(r["state"] == "online" and r["directory"].endswith("/data") for r in d["replicas"])' "$stele" node replicas orders
 gives 2 "x is no NODE" "$stele" node unregister x
 gives 2 "is no number of a node" "$stele" quorum add -1
 gives 1 "is no directory id" "$stele" quorum add 1 --directory-id nonsense
