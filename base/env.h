@@ -33,6 +33,9 @@ struct stele_env_ops {
     uint64_t (*random)(struct stele_env *env);
     void (*job)(struct stele_env *env, struct stele_job *job);
     void (*post)(struct stele_env *env, struct stele_task *task); /* from any thread; order kept per poster */
+    /* The same for what is in no hurry: an env that waits is not woken for it, it runs with what comes next. NULL: post
+     * does it. */
+    void (*post_idly)(struct stele_env *env, struct stele_task *task);
     void (*trace)(struct stele_env *env, const struct stele_trace_event *event);
 };
 
@@ -51,6 +54,14 @@ static inline int64_t stele_env_mono_us(struct stele_env *env)
 static inline int64_t stele_env_mono_ms(struct stele_env *env)
 {
     return env->ops->mono_us(env) / 1000;
+}
+
+static inline void stele_env_post_idly(struct stele_env *env, struct stele_task *task)
+{
+    if (env->ops->post_idly != NULL)
+        env->ops->post_idly(env, task);
+    else
+        env->ops->post(env, task);
 }
 
 static inline int64_t stele_env_wall_ms(struct stele_env *env)

@@ -1,7 +1,9 @@
 /* Invariants
  *  1. `lock` guards everything but the jobs' own work.
  *  2. The queue is in order of start; a thread takes the first job whose lane no running job has, so jobs of a lane
- * begin in order and never overlap. */
+ * begin in order and never overlap.
+ *  3. For every job that may run and that nobody has taken, an idle thread was woken or a thread is on its way back to
+ * the queue: who starts a job wakes one, and who frees a lane looks at the queue itself. */
 #include "host/jobs.h"
 
 #include "base/check.h"
@@ -16,7 +18,7 @@ struct stele_jobs {
     struct stele_job *first, *last; /* linked through task.next */
     const void **lanes;             /* of the jobs that run, one a thread; NULL none */
     pthread_t *threads;
-    int thread_count, started_count;
+    int thread_count, started_count, idle_count;
     bool is_stopping;
 };
 
@@ -67,17 +69,18 @@ static void *work(void *arg)
         if (job == NULL) {
             if (jobs->is_stopping)
                 break;
+            jobs->idle_count++;
             pthread_cond_wait(&jobs->wake, &jobs->lock);
+            jobs->idle_count--;
             continue;
         }
         jobs->lanes[worker.index] = job->lane;
         pthread_mutex_unlock(&jobs->lock);
         job->work(job);
-        pthread_mutex_lock(&jobs->lock);
-        /* The lane is free only after the result was posted, so that results of a lane keep their order too. */
+        /* The lane is free only after the result was posted, so that results of a lane keep their order too. From then
+         * on the job is its owner's again. */
         job->env->ops->post(job->env, &job->task);
-        if (jobs->lanes[worker.index] != NULL)
-            pthread_cond_broadcast(&jobs->wake); /* others may have passed over this lane's next job */
+        pthread_mutex_lock(&jobs->lock);
         jobs->lanes[worker.index] = NULL;
     }
     pthread_mutex_unlock(&jobs->lock);
@@ -149,6 +152,8 @@ void stele_jobs_start(struct stele_jobs *jobs, struct stele_job *job)
     else
         jobs->last->task.next = &job->task;
     jobs->last = job;
-    pthread_cond_signal(&jobs->wake);
+    bool wakes = jobs->idle_count > 0 && !lane_runs(jobs, job->lane);
     pthread_mutex_unlock(&jobs->lock);
+    if (wakes) /* not under the lock, which is the first that the woken one takes */
+        pthread_cond_signal(&jobs->wake);
 }

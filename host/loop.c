@@ -100,6 +100,18 @@ static void env_post(struct stele_env *env, struct stele_task *task)
         wake(loop);
 }
 
+static void env_post_idly(struct stele_env *env, struct stele_task *task)
+{
+    struct stele_loop *loop = loop_of(env);
+    if (running == loop) {
+        put(&loop->own, task);
+        return;
+    }
+    pthread_mutex_lock(&loop->lock);
+    put(&loop->mailbox, task);
+    pthread_mutex_unlock(&loop->lock);
+}
+
 static void job_done(struct stele_task *task)
 {
     struct stele_job *job = STELE_CONTAINER_OF(task, struct stele_job, task);
@@ -132,6 +144,7 @@ static const struct stele_env_ops env_ops = {
     .random = env_random,
     .job = env_job,
     .post = env_post,
+    .post_idly = env_post_idly,
     .trace = env_trace,
 };
 

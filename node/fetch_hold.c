@@ -22,7 +22,7 @@ static void hold_arrived(struct stele_task *task)
     struct stele_fetch_hold *hold = STELE_CONTAINER_OF(task, struct stele_fetch_hold, task);
     stele_slice_release(&hold->slice);
     hold->task.run = hold_home;
-    stele_shard_send(hold->owner, hold->home, &hold->task);
+    stele_shard_send_idly(hold->owner, hold->home, &hold->task);
 }
 
 void stele_fetch_holds_free(struct stele_shard *shard)
@@ -54,7 +54,7 @@ void stele_fetch_hold_unref(struct stele_fetch_hold *hold)
         hold_free(hold);
     } else if (!hold->home->node->is_freeing) {
         hold->task.run = hold_arrived;
-        stele_shard_send(hold->home, hold->owner, &hold->task);
+        stele_shard_send_idly(hold->home, hold->owner, &hold->task);
     }
 }
 

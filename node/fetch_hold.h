@@ -1,5 +1,5 @@
 /* A range of a log on its way into a socket. Its count belongs to the connection's shard, its slice to the partition's:
- * when the last reference goes it travels to the owner and back. A truncation takes it away from both. */
+ * when the last reference goes it travels to the owner and back, in no hurry. A truncation takes it away from both. */
 #ifndef STELE_NODE_FETCH_HOLD_H
 #define STELE_NODE_FETCH_HOLD_H
 

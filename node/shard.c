@@ -84,6 +84,14 @@ void stele_shard_send(struct stele_shard *from, struct stele_shard *to, struct s
         to->env->ops->post(to->env, task);
 }
 
+void stele_shard_send_idly(struct stele_shard *from, struct stele_shard *to, struct stele_task *task)
+{
+    if (from == to)
+        task->run(task);
+    else
+        stele_env_post_idly(to->env, task);
+}
+
 struct stele_shard *stele_shard_of(struct stele_node *node, const struct stele_uuid *topic_id, int32_t partition)
 {
     uint32_t sum = (uint32_t)partition;

@@ -103,6 +103,9 @@ void stele_shard_deinit(struct stele_shard *shard);
 /** Runs `task` on `to`: at once when it is the caller's own shard, otherwise as a message. */
 void stele_shard_send(struct stele_shard *from, struct stele_shard *to, struct stele_task *task);
 
+/** The same for what is in no hurry: a shard that waits is not woken for it. */
+void stele_shard_send_idly(struct stele_shard *from, struct stele_shard *to, struct stele_task *task);
+
 /** The data shard that owns a partition: the same for every shard and in every run of equal shape. */
 struct stele_shard *stele_shard_of(struct stele_node *node, const struct stele_uuid *topic_id, int32_t partition);
 
