@@ -198,6 +198,8 @@ static void load_done(struct stele_job *job)
 static bool is_hot(struct stele_partition *partition, struct stele_read_op *read)
 {
     struct stele_vfs *vfs = partition->shard->env->vfs;
+    if (stele_log_is_warm(partition->log, read->offset))
+        return true;
     if (stele_log_locate(partition->log, read->offset, read->max_bytes, &read->slice) != STELE_OK ||
         read->slice.bytes == 0)
         return true; /* the read knows what to say */

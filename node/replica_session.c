@@ -208,7 +208,7 @@ static bool is_cold(struct stele_replica_entry *entry, size_t max_bytes)
     struct stele_slice slice = {.file = NULL};
     bool was_loaded = entry->is_loaded;
     entry->is_loaded = false;
-    if (was_loaded)
+    if (was_loaded || stele_log_is_warm(partition->log, entry->entry.line.fetch_offset))
         return false; /* whatever is still cold is read at the loop's cost */
     if (stele_log_locate(partition->log, entry->entry.line.fetch_offset, max_bytes, &slice) != STELE_OK)
         return false; /* the read knows what to say */

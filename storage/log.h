@@ -137,6 +137,8 @@ void stele_slice_release(struct stele_slice *slice);
  * last segment that they are, for sync_range of its file in a job: that may take long. Only a hint is lost with the
  * range. */
 bool stele_log_take_write_back(struct stele_log *log, struct stele_slice *out_slice, struct stele_file **out_file);
+/** What lies from `offset` on was written a moment ago: it is in the page cache. False says nothing. */
+bool stele_log_is_warm(const struct stele_log *log, int64_t offset);
 /** From the index alone: the range that a read of max_bytes at `offset` looks at, pinned like a slice (base_offset is
  * not set); empty when there is nothing. What of it is not in the page cache is to be loaded by a job before the read.
  */

@@ -5,6 +5,7 @@
 
 enum {
     LOAD_BYTES = 256 << 10,
+    WARM_MS = 1000,             /* so long what was written is not written back yet, and stays in the page cache */
     BEHIND_BYTES_MAX = 4 << 20, /* so far a sound batch behind damage is looked for on the loop */
 };
 
@@ -55,7 +56,8 @@ static enum stele_err end_of_reading(struct stele_log *log, int at, int64_t from
         return STELE_OK;
     }
     /* A bound inside a batch hides the whole batch. */
-    enum stele_err err = stele_segment_find(seg, bound, &pos, &header);
+    enum stele_err err =
+        stele_segment_find_recent(seg, bound, &pos, &header) ? STELE_OK : stele_segment_find(seg, bound, &pos, &header);
     if (err != STELE_OK && err != STELE_END && err != STELE_CORRUPT)
         return err;
     /* Damage on the way to the bound: `pos` is where it begins. */
@@ -106,6 +108,13 @@ enum stele_err stele_log__pin_range(struct stele_segment *seg, const struct stel
     if (err == STELE_OK)
         *out = (struct stele_slice){.file = seg->file, .pos = range->pos, .bytes = (size_t)range->bytes};
     return err;
+}
+
+bool stele_log_is_warm(const struct stele_log *log, int64_t offset)
+{
+    const struct stele_segment_recent *recent = stele_segment_recent(stele_log__active(log), offset);
+    int64_t age_ms = recent == NULL ? -1 : stele_env_wall_ms(log->env) - recent->wall_ms;
+    return age_ms >= 0 && age_ms < WARM_MS;
 }
 
 enum stele_err stele_log_locate(struct stele_log *log, int64_t offset, size_t max_bytes, struct stele_slice *out_slice)
@@ -204,6 +213,8 @@ static enum stele_err find(struct stele_log *log, int at, int64_t offset, int64_
                            struct stele_batch_header *out_header)
 {
     bool claims = false;
+    if (stele_segment_find_recent(log->segments[at], offset, out_pos, out_header))
+        return STELE_OK;
     enum stele_err err = stele_segment_find(log->segments[at], offset, out_pos, out_header);
     if (err == STELE_OK && out_header->base_offset < offset)
         err = claims_others(log, at, *out_pos, out_header, &claims);

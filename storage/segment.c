@@ -301,6 +301,12 @@ enum stele_err stele_segment_append(struct stele_segment *seg, const struct stel
         /* Room was reserved; an entry that does not fit otherwise is left out: the index is a hint. */
         enum stele_err indexed = stele_segment_index_batch(seg, config, seg->bytes, batch_bytes, &headers[i]);
         STELE_ASSERT(indexed == STELE_OK || indexed == STELE_INVALID_ARGUMENT);
+        seg->recent[seg->recent_count++ % STELE_RECENT_MAX] =
+            (struct stele_segment_recent){.base_offset = headers[i].base_offset,
+                                          .wall_ms = seg->mtime_ms,
+                                          .pos = (int32_t)seg->bytes,
+                                          .length = (int32_t)headers[i].length,
+                                          .last_offset_delta = headers[i].last_offset_delta};
         seg->bytes += batch_bytes;
     }
     STELE_ASSERT(seg->bytes == end);
@@ -440,6 +446,7 @@ enum stele_err stele_segment_truncate(struct stele_segment *seg, int64_t offset)
         return err;
     seg->is_unsynced = true;
     seg->bytes = pos;
+    memset(seg->recent, 0, sizeof(seg->recent));
     while (seg->joint_count > 0 && seg->joints[seg->joint_count - 1].pos >= pos)
         seg->joint_count--;
     seg->bytes_since_entry = pos - last.pos;

@@ -13,6 +13,13 @@
 #include "storage/time_index.h"
 #include "storage/txn_index.h"
 
+/* A batch that was appended not long ago: readers at the end of a log ask for these again and again. */
+struct stele_segment_recent {
+    int64_t base_offset, wall_ms;
+    int32_t pos, length, last_offset_delta; /* as in its header; length 0: none */
+};
+enum { STELE_RECENT_MAX = 8 };
+
 struct stele_segment {
     struct stele_env *env;
     char *dir; /* of the partition; borrowed from the log */
@@ -35,6 +42,8 @@ struct stele_segment {
     int64_t mtime_ms;                  /* of the .log when opened, or of the last append */
     struct stele_offset_entry *joints; /* first batches behind damage, ascending: a lookup may start there */
     int joint_count;
+    struct stele_segment_recent recent[STELE_RECENT_MAX]; /* the latest at recent_count - 1, modulo their number */
+    uint32_t recent_count;
     bool is_unsynced; /* since a flush last took its files: a roll changes them behind the recovery point */
 };
 
@@ -81,6 +90,12 @@ STELE_MUST_CHECK enum stele_err stele_segment_seal(struct stele_segment *seg);
  * batch: position in *out_pos), IO, NO_MEMORY. */
 STELE_MUST_CHECK enum stele_err stele_segment_find(struct stele_segment *seg, int64_t offset, int64_t *out_pos,
                                                    struct stele_batch_header *out_header);
+/** The same from memory, for the base offset of a batch among the last that were appended here: where it is and its
+ * header's offset, length and last offset; the rest of it is zero. False: it is not known so. */
+bool stele_segment_find_recent(struct stele_segment *seg, int64_t offset, int64_t *out_pos,
+                               struct stele_batch_header *out_header);
+/** NULL: it is not known so. */
+const struct stele_segment_recent *stele_segment_recent(const struct stele_segment *seg, int64_t offset);
 /** Decodes the header at `pos` and its whole size. Errors: END (exactly at `bytes`), CORRUPT (also for a
  * batch that runs past `bytes`). */
 STELE_MUST_CHECK enum stele_err stele_segment_header_at(struct stele_segment *seg, int64_t pos,

@@ -309,6 +309,32 @@ enum stele_err stele_segment_find(struct stele_segment *seg, int64_t offset, int
     return err;
 }
 
+const struct stele_segment_recent *stele_segment_recent(const struct stele_segment *seg, int64_t offset)
+{
+    for (uint32_t i = 1; i <= STELE_RECENT_MAX; i++) {
+        const struct stele_segment_recent *recent = &seg->recent[(seg->recent_count - i) % STELE_RECENT_MAX];
+        if (recent->length == 0 || recent->base_offset == offset)
+            return recent->length == 0 ? NULL : recent;
+    }
+    return NULL;
+}
+
+bool stele_segment_find_recent(struct stele_segment *seg, int64_t offset, int64_t *out_pos,
+                               struct stele_batch_header *out_header)
+{
+    const struct stele_segment_recent *recent = stele_segment_recent(seg, offset);
+    if (recent == NULL)
+        return false;
+    *out_pos = recent->pos;
+    *out_header = (struct stele_batch_header){
+        .base_offset = offset, .length = recent->length, .last_offset_delta = recent->last_offset_delta};
+    STELE_METRIC_ADD(seg->env->metrics, log_segments_searched, 1);
+    STELE_METRIC_ADD(seg->env->metrics, log_lookups, 1);
+    STELE_METRIC_OBSERVE(seg->env->metrics, lookup_entries, 0);
+    STELE_METRIC_OBSERVE(seg->env->metrics, lookup_bytes, 0);
+    return true;
+}
+
 enum stele_err stele_segment_offset_after(struct stele_segment *seg, int64_t pos, int64_t *out_offset)
 {
     struct header_scan scan;

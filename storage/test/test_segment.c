@@ -671,6 +671,39 @@ static void every_lookup_may_fail(void **state)
     free(garbage.bytes);
 }
 
+/* The last batches that were appended are found without the file, just as with it, and no others: nothing before the
+ * first append, nothing that is cut away or was opened again. */
+static void recent_batches(void **state)
+{
+    struct stele_batch_header known, read;
+    int64_t known_pos = 0, read_pos = 0;
+    (void)state;
+    assert_false(stele_segment_find_recent(world.seg, world.base_offset, &known_pos, &known));
+    for (int count = 1; count <= 3 * STELE_RECENT_MAX; count++) {
+        segment_world_fill(&world, 1);
+        for (int i = 0; i < world.count; i++) {
+            int64_t offset = world.batches[i].base_offset;
+            bool is_recent = stele_segment_find_recent(world.seg, offset, &known_pos, &known);
+            assert_int_equal(is_recent, i >= world.count - STELE_RECENT_MAX);
+            if (!is_recent)
+                continue;
+            assert_ok(stele_segment_find(world.seg, offset, &read_pos, &read));
+            assert_int_equal(known_pos, read_pos);
+            assert_int_equal(known.base_offset, read.base_offset);
+            assert_int_equal(known.length, read.length);
+            assert_int_equal(known.last_offset_delta, read.last_offset_delta);
+        }
+    }
+    int64_t last = world.batches[world.count - 1].base_offset, first = world.batches[world.count - 2].base_offset;
+    assert_false(
+        stele_segment_find_recent(world.seg, world.batches[world.count - 1].last_offset + 1, &known_pos, &known));
+    assert_ok(stele_segment_truncate(world.seg, last));
+    assert_false(stele_segment_find_recent(world.seg, last, &known_pos, &known));
+    assert_false(stele_segment_find_recent(world.seg, first, &known_pos, &known));
+    segment_world_reopen(&world);
+    assert_false(stele_segment_find_recent(world.seg, first, &known_pos, &known));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -689,6 +722,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(write_back_is_paced, setup, teardown),
         cmocka_unit_test_setup_teardown(sync_order, setup, teardown),
         cmocka_unit_test_setup_teardown(creation, setup, teardown),
+        cmocka_unit_test_setup_teardown(recent_batches, setup, teardown),
         cmocka_unit_test_setup_teardown(deletion, setup, teardown),
         cmocka_unit_test_setup_teardown(ten_thousand_segments, setup, teardown),
         cmocka_unit_test_setup_teardown(every_call_may_fail, setup, teardown),
