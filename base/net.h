@@ -38,6 +38,7 @@ struct stele_piece {
 struct stele_send_file {
     struct stele_file *file;
     bool is_revoked; /* its bytes are to be cut away: a connection that comes to them closes instead of sending them */
+    bool is_bad;     /* the net found that its bytes cannot be read, before it gave up its reference */
     void (*ref)(struct stele_send_file *send);
     void (*unref)(struct stele_send_file *send); /* from the loop's thread only */
 };

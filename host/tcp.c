@@ -217,7 +217,9 @@ static void flush_conn(struct stele_conn *conn)
             continue;
         if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             break;
-        if (count <= 0) { /* a file that ends too early counts as one that cannot be read */
+        if (count <= 0) {                             /* a file that ends too early counts as one that cannot be read */
+            if (count < 0 && is_file && errno == EIO) /* by what sendfile says of the file, not of the socket */
+                piece_at(conn, 0)->file->is_bad = true;
             stele_tcp__conn_lost(conn, STELE_IO);
             return;
         }

@@ -20,7 +20,11 @@ static void hold_home(struct stele_task *task)
 static void hold_arrived(struct stele_task *task)
 {
     struct stele_fetch_hold *hold = STELE_CONTAINER_OF(task, struct stele_fetch_hold, task);
+    struct stele_partition *partition = stele_partition_find(hold->owner, &hold->key);
     stele_slice_release(&hold->slice);
+    if (hold->send.is_bad && partition != NULL && partition->generation == hold->generation)
+        /* Whoever asks again would only lose its connection again. */
+        stele_partition_unreadable(partition);
     hold->task.run = hold_home;
     stele_shard_send_idly(hold->owner, hold->home, &hold->task);
 }

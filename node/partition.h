@@ -249,6 +249,8 @@ STELE_MUST_CHECK enum stele_err stele_partition_open(struct stele_node *node, co
  * it. Ranges that are being sent stay good. No file is touched. Settings and states that come later are dropped. */
 void stele_partition_remove(struct stele_partition *partition,
                             void (*removed)(struct stele_partition *partition, void *arg), void *arg);
+/** A range of it could not be read on its way into a socket: it is offline, as after any read that fails. */
+void stele_partition_unreadable(struct stele_partition *partition);
 /** NULL when the shard has none of that key. */
 struct stele_partition *stele_partition_find(const struct stele_shard *shard, const struct stele_partition_key *key);
 /** Empties a shard's table; the partitions live on in the node's list. */

@@ -148,6 +148,15 @@ static enum stele_err read_log(struct stele_partition *partition, struct stele_r
     return err;
 }
 
+void stele_partition_unreadable(struct stele_partition *partition)
+{
+    if (partition->state != STELE_PARTITION_OPEN)
+        return;
+    stele_log_unreadable(partition->log);
+    if (stele_log_is_failed(partition->log))
+        stele_partition_fail(partition);
+}
+
 static void read_hot(struct stele_partition *partition, struct stele_read_op *read)
 {
     struct lookups before = lookups_now(partition);

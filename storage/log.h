@@ -79,6 +79,8 @@ const struct stele_producers *stele_log_producers(const struct stele_log *log);
 const struct stele_log_config *stele_log_config(const struct stele_log *log);
 void stele_log_set_config(struct stele_log *log, const struct stele_log_config *config);
 bool stele_log_is_failed(const struct stele_log *log);
+/** A slice of it could not be read: the log is FAILED. */
+void stele_log_unreadable(struct stele_log *log);
 /** Raised by whoever knows (one node: the end offset after every append). Lower values are ignored but by truncation.
  */
 void stele_log_set_high_watermark(struct stele_log *log, int64_t offset);

@@ -34,6 +34,12 @@ enum stele_err stele_log__settle_read(struct stele_log *log, enum stele_err err)
     return stele_log__fail(log, err, "a read that failed");
 }
 
+void stele_log_unreadable(struct stele_log *log)
+{
+    if (stele_log__usable(log) == STELE_OK)
+        (void)stele_log__fail(log, STELE_IO, "a read that failed");
+}
+
 /* Where from `pos` on the next damage that is known of this segment begins, or its end. */
 static int64_t sound_bytes(const struct stele_log *log, const struct stele_segment *seg, int64_t pos)
 {

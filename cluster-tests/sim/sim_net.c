@@ -180,7 +180,9 @@ static bool pump_piece(struct stele_conn *conn, size_t count)
         if (piece->file->is_revoked)
             return false;
         count = stele_min_size(count, sizeof(bytes));
-        if (file->vfs->ops->pread(file, bytes, count, piece->pos, &count) != STELE_OK || count == 0)
+        enum stele_err err = file->vfs->ops->pread(file, bytes, count, piece->pos, &count);
+        piece->file->is_bad = piece->file->is_bad || err == STELE_IO;
+        if (err != STELE_OK || count == 0)
             return false;
         pipe_put(conn, bytes, count);
     }

@@ -262,6 +262,7 @@ static void move_out(struct node_world *world, struct node_conn *conn)
         lose(conn, STELE_CANCELLED);
         return;
     } else if (stele_file_read(piece->file->file, to, part, piece->pos) != STELE_OK) {
+        piece->file->is_bad = true;
         lose(conn, STELE_IO);
         return;
     }

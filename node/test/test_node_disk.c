@@ -176,6 +176,39 @@ static void test_failed_sync(void **state)
     }
 }
 
+/* S21: what a reader is to get cannot be read, but for its head, which tells where it is: the connection ends, and the
+ * partition is offline, so that another may lead it. Nobody asks for ever. */
+static void test_unreadable_range(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 3 * SEEDS; seed++) {
+        struct stele_uuid topic_id;
+        struct node_answer answer;
+        struct node_world *world = node_world_new(seed, 1 + (int)(seed % 3));
+        node_world_set(world, "log.dirs", "a");
+        node_world_start(world);
+        struct node_conn *conn = node_world_greet(world, 1), *reader = node_world_greet(world, 1);
+        assert_int_equal(node_conn_create_topic(conn, "t", 2, &topic_id), STELE_OK);
+        for (int i = 0; i < 2; i++) {
+            (void)node_conn_put(conn, &topic_id, i, &(struct node_shape){.acks = -1, .value_bytes = 20000});
+            node_conn_take(conn, &answer);
+            assert_int_equal(node_world_enter(world, conn, &answer)->err, STELE_OK);
+        }
+        assert_int_equal(sim_disk_spoil(world->disk, "a/t-1/00000000000000000000.log", 8192, 8200), STELE_OK);
+        struct stele_fetch_partition part = node_fetch_at(&topic_id, 1, 0);
+        struct stele_fetch_request fetch = {.max_bytes = 1 << 20, .partitions = &part, .partition_count = 1};
+        node_conn_send_fetch(reader, &fetch);
+        node_world_run(world);
+        assert_true(reader->is_closed);
+        node_conn_send_fetch(conn, &fetch);
+        node_conn_take(conn, &answer);
+        assert_int_equal(answer.response.body.fetch.results[0].err, STELE_KAFKA_STORAGE_ERROR);
+        assert_int_equal(node_conn_produce(conn, &topic_id, 1)->err, STELE_KAFKA_STORAGE_ERROR);
+        assert_int_equal(node_conn_produce(conn, &topic_id, 0)->err, STELE_OK);
+        node_world_free(world);
+    }
+}
+
 /* A directory that takes no checkpoints any more is offline with all its partitions, and the waiting are told. The
  * first directory holds the metadata log: without it the node ends. */
 static void test_failed_dir(void **state)
@@ -666,6 +699,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_full),
         cmocka_unit_test(test_full_create),
+        cmocka_unit_test(test_unreadable_range),
         cmocka_unit_test(test_failed_sync),
         cmocka_unit_test(test_failed_dir),
         cmocka_unit_test(test_failed_dir_opening),
