@@ -46,6 +46,49 @@ static void test_shrink_and_grow(void **state)
     }
 }
 
+/* B25 (KAFKA-14334): a reader's fetch that waits at a follower is answered when the follower knows that there is more,
+ * long before its time is over; what it gets is what the leader has. */
+static void test_reader_at_a_follower(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        const int replicas[] = {1, 2, 0};
+        begin(seed, replicas, 3, "2");
+        assert_ok(put(-1, 3));
+        cluster_nodes_run(&cluster, 2 * SECOND_US); /* all know that it is committed */
+        struct stele_fetch_partition part = {.topic_id = replica(others[1])->key.topic_id,
+                                             .current_leader_epoch = partition()->leader_epoch,
+                                             .last_fetched_epoch = -1,
+                                             .fetch_offset = 3,
+                                             .max_bytes = 1 << 20};
+        struct stele_request request = {.header.api = STELE_API_FETCH,
+                                        .body.fetch = {.replica_id = -1,
+                                                       .max_wait_ms = 30000,
+                                                       .min_bytes = 1,
+                                                       .max_bytes = 1 << 20,
+                                                       .partitions = &part,
+                                                       .partition_count = 1,
+                                                       .cluster_id = "",
+                                                       .replica_epoch = -1,
+                                                       .session_epoch = -1,
+                                                       .rack = "r"}};
+        struct cluster_ask *reader = cluster_nodes_send(&cluster, others[1], &request);
+        cluster_nodes_run(&cluster, 3 * SECOND_US);
+        assert_false(reader->is_done);
+        assert_ok(put(-1, 1));
+        for (int i = 0; i < 100 && !reader->is_done; i++)
+            cluster_nodes_run(&cluster, SECOND_US / 100);
+        assert_true(reader->is_done);
+        assert_ok(reader->err);
+        const struct stele_fetch_result *result = &reader->response.body.fetch.results[0];
+        assert_ok(result->err);
+        assert_int_equal(result->high_watermark, 4);
+        assert_true(result->records_bytes > 0);
+        cluster_ask_end(reader);
+        end();
+    }
+}
+
 /* A replica moves to a node that had none: it gets all records, then the old one goes, and its node forgets it. */
 static void test_reassign(void **state)
 {
@@ -574,6 +617,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shrink_and_grow),
+        cmocka_unit_test(test_reader_at_a_follower),
         cmocka_unit_test(test_reassign),
         cmocka_unit_test(test_preferred),
         cmocka_unit_test(test_forced),

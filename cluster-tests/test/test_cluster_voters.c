@@ -80,6 +80,48 @@ static void test_readmit(void **state)
     }
 }
 
+static bool leads(int32_t node_id)
+{
+    const struct stele_node *node = nodes.nodes[node_id - 1].node;
+    return node != NULL && node->control.mlog.is_running && node->control.mlog.quorum.role == STELE_QUORUM_LEADER;
+}
+
+/* S30: two of three come back with empty disks, before the third, and once behind it. They form no cluster and elect
+ * nobody: what the third has stays as it is, whoever starts first. */
+static void test_wiped_majority(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        begin(seed);
+        int32_t kept = 1 + (int32_t)(seed % 3);
+        change_something(kept, "100001");
+        cluster_nodes_run(&nodes, SECOND_US);
+        int64_t end_offset = quorum_of(kept)->synced_offset;
+        for (int32_t id = 1; id <= CLUSTER_NODES; id++)
+            sim_server_die(&nodes.nodes[id - 1], SIM_DEATH_POWER_ORDERED);
+        cluster_nodes_run(&nodes, SECOND_US);
+        for (int32_t id = 1; id <= CLUSTER_NODES; id++) {
+            if (id != kept)
+                sim_server_wipe(&nodes.nodes[id - 1]);
+        }
+        for (int32_t round = 0; round < 2; round++) {
+            for (int32_t id = 1; id <= CLUSTER_NODES; id++) {
+                if ((id == kept) == ((seed % 2 == 0) == (round == 0)))
+                    sim_server_start(&nodes.nodes[id - 1]);
+            }
+            for (int i = 0; i < 200; i++) {
+                cluster_nodes_run(&nodes, SECOND_US / 10);
+                for (int32_t id = 1; id <= CLUSTER_NODES; id++)
+                    assert_false(leads(id));
+            }
+        }
+        const struct stele_quorum *quorum = &nodes.nodes[kept - 1].node->control.mlog.quorum;
+        assert_int_equal(quorum->synced_offset, end_offset);
+        assert_true(stele_quorum_is_voter(quorum));
+        cluster_nodes_deinit(&nodes);
+    }
+}
+
 /* A voter is removed and listens on, its vote is not needed; added again it counts. The last one cannot go. */
 static void test_remove_add(void **state)
 {
@@ -309,9 +351,11 @@ static void test_hurry(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_readmit),         cmocka_unit_test(test_remove_add), cmocka_unit_test(test_remove_leader),
-        cmocka_unit_test(test_too_early),       cmocka_unit_test(test_describe),   cmocka_unit_test(test_level),
+        cmocka_unit_test(test_readmit),         cmocka_unit_test(test_remove_add),
+        cmocka_unit_test(test_remove_leader),   cmocka_unit_test(test_too_early),
+        cmocka_unit_test(test_describe),        cmocka_unit_test(test_level),
         cmocka_unit_test(test_level_of_others), cmocka_unit_test(test_hurry),
+        cmocka_unit_test(test_wiped_majority),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
