@@ -4,6 +4,8 @@
 #include "node/partition.h"
 #include "node/replica_fetcher.h"
 
+#include <string.h>
+
 enum { RETRY_MS = 50, READERS_MS = 30000 /* consumers that do not come again in this time are gone */ };
 
 static struct stele_partition *partition_of(struct stele_replica *replica)
@@ -33,6 +35,8 @@ static void ask(struct stele_partition *partition, int64_t deadline_ms)
 }
 
 static void go_on(struct stele_partition *partition);
+static enum stele_err append(struct stele_partition *partition, uint8_t *bytes, size_t count);
+static void raise(struct stele_partition *partition, const struct stele_follower_update *update);
 
 static void fetch_fired(struct stele_timer *timer)
 {
@@ -72,6 +76,45 @@ static void tell_damage(struct stele_partition *partition)
 
 /* Cuts. */
 
+static void drop_behind_cut(struct stele_partition *partition)
+{
+    stele_mem_free(partition->shard->env->mem, partition->replica.behind_cut);
+    partition->replica.behind_cut = NULL;
+}
+
+/* Keeps the batches of an answer, below the first of which the log is to begin. Asked for again they would not come:
+ * the leader's log starts inside that batch, and it gives nobody what is below its start. */
+static bool keep_behind_cut(struct stele_partition *partition, const struct stele_follower_update *update,
+                            const uint8_t *bytes, size_t count)
+{
+    struct stele_replica *replica = &partition->replica;
+    drop_behind_cut(partition);
+    replica->behind_cut = stele_mem_alloc(partition->shard->env->mem, STELE_MEM_REQUEST, count);
+    if (replica->behind_cut == NULL)
+        return false;
+    memcpy(replica->behind_cut, bytes, count);
+    replica->behind_cut_bytes = count;
+    replica->behind_update = *update;
+    return true;
+}
+
+/* No state was taken since the answer came: it is of the leader that is followed. */
+static enum stele_err take_behind_cut(struct stele_partition *partition)
+{
+    struct stele_replica *replica = &partition->replica;
+    enum stele_err err = STELE_OK;
+    if (replica->behind_cut != NULL && replica->role == STELE_REPLICA_FOLLOWER) {
+        err = append(partition, replica->behind_cut, replica->behind_cut_bytes);
+        partition->shard->is_changed = true;
+        if (err == STELE_OK)
+            raise(partition, &replica->behind_update);
+        if (stele_log_is_failed(partition->log))
+            stele_partition_fail(partition);
+    }
+    drop_behind_cut(partition);
+    return err;
+}
+
 static void cut_done(struct stele_op *op)
 {
     struct stele_partition *partition = op->partition;
@@ -79,14 +122,19 @@ static void cut_done(struct stele_op *op)
     replica->is_cutting = false;
     if (partition->state != STELE_PARTITION_OPEN) {
         replica->cut = STELE_CUT_NONE;
+        drop_behind_cut(partition);
     } else if (op->err != STELE_OK) {
         retry_later(partition, RETRY_MS);
     } else {
         replica->cut = STELE_CUT_NONE;
         replica->mark_count = 0;
         tell_damage(partition);
+        enum stele_err err = take_behind_cut(partition);
         stele_replica__take_state(partition);
-        ask(partition, INT64_MIN);
+        if (err == STELE_OK)
+            ask(partition, INT64_MIN);
+        else if (partition->state == STELE_PARTITION_OPEN)
+            retry_later(partition, RETRY_MS);
     }
 }
 
@@ -209,7 +257,7 @@ static bool carry_out(struct stele_partition *partition, const struct stele_foll
         stele_replica_fetcher_leave(partition);
     if (update->has_cut)
         begin_cut(partition, STELE_CUT_TRUNCATE, update->cut_offset);
-    else if (update->has_restart) /* what came with it comes again, from there */
+    else if (update->has_restart)
         begin_cut(partition, STELE_CUT_RESTART, update->restart_offset);
     return !update->has_cut && !update->has_restart;
 }
@@ -302,6 +350,11 @@ void stele_replica__answered(struct stele_partition *partition, const struct ste
         ticket->fetch_offset == stele_log_end_offset(partition->log))
         bytes = take_batches(partition, ticket, answer, &event.records);
     step(partition, &event, &update);
+    if (update.has_restart && update.append_end_offset >= 0 &&
+        !keep_behind_cut(partition, &update, answer->bytes, bytes)) {
+        retry_later(partition, RETRY_MS);
+        return;
+    }
     if (!carry_out(partition, &update))
         return;
     if (update.append_end_offset >= 0) {
@@ -350,8 +403,10 @@ void stele_replica__follow(struct stele_partition *partition, const struct stele
 void stele_replica__unfollow(struct stele_partition *partition)
 {
     stele_replica_fetcher_leave(partition);
-    if (!partition->replica.is_cutting)
+    if (!partition->replica.is_cutting) {
         partition->replica.cut = STELE_CUT_NONE;
+        drop_behind_cut(partition);
+    }
     stele_timer_cancel(partition->shard->wheel, &partition->replica.fetch_timer);
 }
 

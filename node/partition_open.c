@@ -360,6 +360,7 @@ void stele_partition_free(struct stele_partition *partition)
     stele_list_remove(&partition->failed_link);
     stele_mem_free(mem, partition->unlink_bases);
     stele_mem_free(mem, partition->revokes);
+    stele_mem_free(mem, partition->replica.behind_cut);
     stele_mem_free(mem, partition->topic);
     stele_mem_free(mem, partition->name);
     stele_mem_free(mem, partition->path);

@@ -58,7 +58,10 @@ struct stele_replica {
     /* a cut that waits */
     enum stele_replica_cut cut;
     int64_t cut_offset;
-    bool is_cutting; /* `truncate` is under way */
+    bool is_cutting;     /* `truncate` is under way */
+    uint8_t *behind_cut; /* the batches that a restart is for, to be taken when it is done; NULL: none */
+    size_t behind_cut_bytes;
+    struct stele_follower_update behind_update;
     struct stele_truncate_op truncate;
     int64_t told_recovery_point, told_log_start, told_high_watermark;
 

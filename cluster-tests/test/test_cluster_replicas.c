@@ -153,6 +153,37 @@ static int64_t end_of(int32_t node_id)
     return stele_log_end_offset(replica(node_id)->log);
 }
 
+/* S33 (osiris 42): while a follower is gone the leader's start goes past its end. It can neither append nor cut to fit:
+ * it begins anew where the leader's log does, and can lead. */
+static void test_left_behind(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        const int replicas[] = {1, 2, 0};
+        begin(seed, replicas, 3, "2");
+        assert_ok(put(-1, 3));
+        kill_node(others[1], seed % 2 ? SIM_DEATH_KILL : SIM_DEATH_POWER_ORDERED);
+        cluster_nodes_until(&cluster, lacks_second_other, "the follower is out");
+        assert_ok(put(-1, 10));
+        assert_ok(put(-1, 5));
+        struct stele_delete_records_partition part = {
+            .topic_id = replica(others[0])->key.topic_id, .current_leader_epoch = -1, .offset = 15};
+        const struct stele_request request = {
+            .header.api = STELE_API_DELETE_RECORDS,
+            .body.delete_records = {.partitions = &part, .partition_count = 1, .timeout_ms = 8000}};
+        const struct stele_response *response = cluster_nodes_ask(&cluster, others[0], &request);
+        assert_ok(response->body.delete_records.results[0].err);
+        cluster_nodes_start(&cluster);
+        cluster_nodes_until(&cluster, is_whole, "the follower is back");
+        assert_int_equal(stele_log_start_offset(replica(others[1])->log), 15);
+        assert_int_equal(end_of(others[1]), 18);
+        kill_node(others[0], SIM_DEATH_KILL);
+        cluster_nodes_until(&cluster, is_led, "another leads");
+        assert_ok(put(-1, 1));
+        end();
+    }
+}
+
 /* Two replicas that lost their power one after the other, each after it led alone: nobody may lead. Forced, the one of
  * the last leader does, and what only the other has is said to be lost, and is written down. */
 static void test_forced(void **state)
@@ -618,6 +649,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shrink_and_grow),
         cmocka_unit_test(test_reader_at_a_follower),
+        cmocka_unit_test(test_left_behind),
         cmocka_unit_test(test_reassign),
         cmocka_unit_test(test_preferred),
         cmocka_unit_test(test_forced),
