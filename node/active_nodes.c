@@ -526,13 +526,19 @@ static void arm(struct stele_active_nodes *nodes)
     if (deadline_ms == INT64_MAX || nodes->is_fencing)
         stele_timer_cancel(shard->wheel, &nodes->timer);
     else
-        stele_shard_arm(shard, &nodes->timer, deadline_ms);
+        stele_shard_arm(shard, &nodes->timer, stele_max_i64(deadline_ms, nodes->rest_until_ms));
+}
+
+/* Whoever arms the timer meanwhile: a full disk is not asked again at once, by every node that is heard of. */
+static void rest(struct stele_active_nodes *nodes)
+{
+    nodes->rest_until_ms = now_ms_of(nodes) + RETRY_MS;
+    arm(nodes);
 }
 
 static void fence_begin(struct stele_active_turn *turn)
 {
     struct stele_active_nodes *nodes = STELE_CONTAINER_OF(turn, struct stele_active_nodes, fencing);
-    struct stele_shard *shard = control_of(nodes)->shard;
     struct stele_heartbeat_verdict verdict;
     int32_t node_id = stele_registry_expired(&nodes->active->registry, now_ms_of(nodes), &verdict);
     enum stele_err err = STELE_OK;
@@ -550,7 +556,7 @@ static void fence_begin(struct stele_active_turn *turn)
     if (err == STELE_OK)
         arm(nodes); /* it was heard of in time */
     else
-        stele_shard_arm(shard, &nodes->timer, now_ms_of(nodes) + RETRY_MS);
+        rest(nodes);
 }
 
 static void fence_done(struct stele_active_turn *turn, enum stele_err err)
@@ -562,7 +568,7 @@ static void fence_done(struct stele_active_turn *turn, enum stele_err err)
         trace(nodes->active, STELE_TRACE_NODE_FENCED, "it is silent, or its connections closed", nodes->fenced_id,
               nodes->fenced_epoch);
     if (err == STELE_NO_MEMORY || err == STELE_NO_SPACE)
-        stele_shard_arm(control_of(nodes)->shard, &nodes->timer, now_ms_of(nodes) + RETRY_MS);
+        rest(nodes);
     else
         arm(nodes);
 }
@@ -573,7 +579,7 @@ static void fired(struct stele_timer *timer)
     const struct stele_active *active = nodes->active;
     if (!active->is_active || nodes->is_fencing)
         return;
-    if (stele_registry_deadline(&active->registry) > now_ms_of(nodes)) {
+    if (stele_max_i64(stele_registry_deadline(&active->registry), nodes->rest_until_ms) > now_ms_of(nodes)) {
         arm(nodes);
         return;
     }

@@ -32,7 +32,8 @@ struct stele_active_nodes {
     struct stele_timer timer;         /* the next session ends */
     struct stele_active_turn fencing; /* one node at a time (4.3.9) */
     bool is_fencing;
-    int32_t fenced_id; /* by that turn */
+    int64_t rest_until_ms; /* nobody is fenced before */
+    int32_t fenced_id;     /* by that turn */
     int64_t fenced_epoch;
     int partitions_max;                /* changed by one batch */
     struct stele_active_turn settling; /* what is not in line with who is active */
