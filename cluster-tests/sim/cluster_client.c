@@ -139,6 +139,15 @@ static void set_topic(const struct cluster_frame *frame, struct stele_setting *s
     }
 }
 
+/* As many as the cluster would take by itself, but for nodes that never come back. */
+static int32_t replicas_of(const struct cluster *run)
+{
+    int32_t there = 0;
+    for (int i = 0; i < run->node_count; i++)
+        there += !run->nodes[i].is_gone;
+    return there == run->node_count ? -1 : (int32_t)stele_min_i64(there, 3);
+}
+
 bool cluster_topic_make(struct cluster *run, struct sim_client *sim, int number)
 {
     struct cluster_topic *topic = &run->book.topics[number];
@@ -149,7 +158,8 @@ bool cluster_topic_make(struct cluster *run, struct sim_client *sim, int number)
     set_topic(&run->plan.frame, settings);
     if (topic->is_made)
         return true;
-    struct stele_result result = stele_topic_create(sim->client, topic->name, topic->partition_count, settings);
+    struct stele_result result =
+        stele_topic_create_replicated(sim->client, topic->name, topic->partition_count, replicas_of(run), settings);
     if (result.code == (int)STELE_INVALID_REPLICATION_FACTOR) /* too few nodes are there at the moment */
         return false;
     if (result.code == (int)STELE_UNSUPPORTED_VERSION)

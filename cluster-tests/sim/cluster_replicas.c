@@ -135,7 +135,8 @@ static bool has_heard_of(const struct look *look, const struct cluster_node *nod
         if (leader->replicas.ids[i] == member->node_id && leader->followers[i].status.node_epoch < member->node_epoch)
             return false; /* the word is on its way */
     }
-    for (int i = 0; i < stele_log_dirs_count(of->control.dirs); i++) {
+    int count = of->control.dirs != NULL ? stele_log_dirs_count(of->control.dirs) : 0; /* it is ending */
+    for (int i = 0; i < count; i++) {
         struct stele_uuid id;
         bool is_there = !stele_log_dirs_id(of->control.dirs, i, &id);
         for (size_t k = 0; k < member->directory_count && !is_there; k++)

@@ -145,7 +145,8 @@ static void traced(struct sim_server *server, const struct stele_trace_event *ev
     bool is_metadata = event->subject != NULL && strstr(event->subject, "__cluster_metadata") != NULL;
     if (event->kind == STELE_TRACE_METADATA_SNAPSHOT_TAKEN)
         cluster_reach(node->run, CLUSTER_POINT_SNAPSHOT);
-    if (event->kind == STELE_TRACE_LOG_TRUNCATED && is_metadata)
+    if (event->kind == STELE_TRACE_LOG_TRUNCATED && is_metadata &&
+        strcmp(event->text, stele_reason_text(STELE_REASON_TRUNCATED)) == 0)
         cluster_reach(node->run, CLUSTER_POINT_METADATA_CUT);
     if (event->kind == STELE_TRACE_LOG_RECOVERED)
         cluster_reach(node->run, CLUSTER_POINT_RECOVERY);
