@@ -342,12 +342,21 @@ static bool is_full(const struct stele_consumer *consumer)
 }
 
 /* Fetchers that handlers or the loop make known come at the end. */
+/* It was made anew: what is known of leaders and their epochs is the new one's, and a node that does not know yet may
+ * take them for those of the one that this consumer reads. */
+static bool is_of_another_topic(const struct stele_consumer *consumer)
+{
+    return !stele_uuid_equal(&consumer->leaders.topic_id, &consumer->topic_id);
+}
+
 void stele_consumer__tick(struct stele_client_part *part, int64_t now_ms)
 {
     struct stele_consumer *consumer = STELE_CONTAINER_OF(part, struct stele_consumer, part);
     for (struct stele_list *at = consumer->fetchers.next; at != &consumer->fetchers; at = at->next)
         stele_client__tick_link(fetcher_of(at)->node, &fetcher_of(at)->connection, now_ms);
     stele_refresh__tick(&consumer->refresh, now_ms);
+    if (is_of_another_topic(consumer))
+        return;
     for (int32_t i = 0; i < consumer->partitions; i++) {
         if (consumer->assigned[i]->is_assigned)
             follow_leader(consumer, consumer->assigned[i], now_ms);
@@ -376,14 +385,16 @@ int64_t stele_consumer__deadline(const struct stele_client_part *part)
 {
     const struct stele_consumer *consumer =
         (const struct stele_consumer *)(const void *)((const char *)part - offsetof(struct stele_consumer, part));
-    int64_t deadline =
-        stele_min_i64(stele_refresh__deadline(&consumer->refresh), stele_consumer__reset_deadline(consumer));
+    bool is_over = is_of_another_topic(consumer);
+    int64_t deadline = stele_refresh__deadline(&consumer->refresh);
+    if (!is_over)
+        deadline = stele_min_i64(deadline, stele_consumer__reset_deadline(consumer));
     for (const struct stele_list *at = consumer->fetchers.next; at != &consumer->fetchers; at = at->next) {
         const struct fetcher *fetcher =
             (const struct fetcher *)(const void *)((const char *)at - offsetof(struct fetcher, link));
         deadline = stele_min_i64(deadline, stele_link_deadline(&fetcher->connection));
     }
-    for (int32_t i = 0; i < consumer->partitions && !is_full(consumer); i++)
+    for (int32_t i = 0; i < consumer->partitions && !is_over && !is_full(consumer); i++)
         deadline = stele_min_i64(deadline, assigned_deadline(consumer, consumer->assigned[i]));
     return deadline;
 }

@@ -346,6 +346,35 @@ static void test_made_anew(void **state)
     stele_client_free(client);
 }
 
+/* A node that does not know of it yet has the old one: it is not asked by what is known of the new one's leaders. */
+static void test_made_anew_is_not_asked(void **state)
+{
+    struct peer *peer = *state;
+    struct events events;
+    struct stele_record_view view;
+    const struct stele_setting settings[] = {{"metadata.max.age.ms", "1000"}, {NULL, NULL}};
+    struct stele_client *client = peer_client(peer, settings);
+    struct stele_consumer *consumer = new_consumer(client, "earliest", &events);
+    bool is_told = false;
+    peer_append(peer, 0, 5, &plain);
+    assert_int_equal(stele_consumer_assign(consumer, 0, 0).code, 0);
+    for (int64_t offset = 0; offset < 5; offset++)
+        assert_int_equal(next_offset(consumer, &events), offset);
+    memset(peer->topic_id.bytes, 0x77, sizeof(peer->topic_id.bytes));
+    for (int i = 0; i < 20; i++) {
+        int code = stele_consumer_next(consumer, 1000, &view).code;
+        assert_true(code == (int)STELE_INCONSISTENT_TOPIC_ID || (code == (int)STELE_REQUEST_TIMED_OUT && !is_told));
+        is_told = is_told || code == (int)STELE_INCONSISTENT_TOPIC_ID;
+        if (is_told)
+            peer->logs[0].start_offset = 5 + i; /* the place that it was at is gone, if anybody asks */
+        (void)stele_client_poll(client, 1000);
+    }
+    assert_true(is_told);
+    assert_int_equal(events.count, 0);
+    stele_consumer_free(consumer);
+    stele_client_free(client);
+}
+
 /* Reading takes memory for an answer, never for a record. */
 static void test_no_allocation_per_record(void **state)
 {
@@ -413,6 +442,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_assign_at, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_growth, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_made_anew, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_made_anew_is_not_asked, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_allocation_per_record, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_memory_failures, set_up, tear_down),
     };
