@@ -207,6 +207,19 @@ static void set_lasting(struct cluster *run, const struct cluster_fault *fault, 
     }
 }
 
+/* Nodes that have begun to form a cluster wait for the very disks that they have heard of: with one of them gone
+ * nothing is left but to empty all, which every node says, and nobody does here. */
+static bool is_forming(const struct cluster *run)
+{
+    for (int i = 0; i < run->node_count; i++) {
+        const struct stele_node *of = run->nodes[i].server.node;
+        if (cluster_node_lives(&run->nodes[i]) &&
+            (of->control.formation.is_writing || of->control.formation.file.stage == STELE_FORM_FORMING))
+            return true;
+    }
+    return false;
+}
+
 static void strike(struct cluster *run, const struct cluster_fault *fault)
 {
     struct cluster_node *node = node_at(run, fault->a);
@@ -230,6 +243,8 @@ static void strike(struct cluster *run, const struct cluster_fault *fault)
         stop(node, fault->for_us);
         break;
     case CLUSTER_WIPE:
+        if (is_forming(run))
+            break;
         node->wants_wipe = true;
         die(node, SIM_DEATH_KILL, fault->for_us);
         break;

@@ -21,7 +21,7 @@ static bool is_done(struct cluster_operator *self, const struct stele_result *re
 
 /* Topics. */
 
-/* Where the answer says that it is not there, nobody has it any more either. */
+/* Where the answer says that it is not there, nobody has it any more either, unless it was made since it was asked. */
 static void delete_topic(struct cluster_operator *self, const struct cluster_fault *fault)
 {
     struct cluster *run = self->run;
@@ -29,6 +29,9 @@ static void delete_topic(struct cluster_operator *self, const struct cluster_fau
     struct cluster_topic *first = &run->book.topics[name];
     if (run->book.life_count + LIVES_LEFT >= CLUSTER_LIVES_MAX)
         return;
+    bool was_seen[CLUSTER_LIVES_MAX];
+    for (int i = 0; i < lives; i++)
+        was_seen[i] = run->book.topics[i].is_seen;
     first->deletes++;
     struct stele_result result = stele_topic_delete(self->sim.client, first->name);
     first->is_made = false;
@@ -37,7 +40,7 @@ static void delete_topic(struct cluster_operator *self, const struct cluster_fau
     bool is_gone = result.code == (int)STELE_UNKNOWN_TOPIC_OR_PARTITION || is_done(self, &result, "topic delete");
     for (int i = 0; i < lives && is_gone; i++) {
         const struct cluster_topic *topic = &run->book.topics[i];
-        if (topic->first == name && topic->is_seen && !topic->is_gone)
+        if (topic->first == name && was_seen[i] && !topic->is_gone)
             sim_world_fail(&run->world, "K20: %s is deleted, and every node still has it", topic->name);
     }
     if (fault->for_us == 0)
