@@ -341,6 +341,7 @@ enum stele_err stele_active_add_partition(struct stele_active_turn *turn, const 
                                                       .removing = copy->removing.ids,
                                                       .removing_count = (size_t)copy->removing.count,
                                                       .is_recovering = copy->is_recovering,
+                                                      .is_unsynced = copy->is_unsynced,
                                                       .offline = copy->offline.ids,
                                                       .offline_count = (size_t)copy->offline.count}});
 }
@@ -399,6 +400,14 @@ int32_t stele_active_min_isr(const struct stele_active *active, const struct ste
     for (const char *at = set->value; *at >= '0' && *at <= '9' && value < STELE_REPLICAS_MAX; at++) /* it was checked */
         value = value * 10 + (*at - '0');
     return (int32_t)stele_max_i64(1, value);
+}
+
+bool stele_active_flushes(const struct stele_active *active, const struct stele_image_topic *topic)
+{
+    const struct stele_image_change *set = stele_image_setting(&topic->settings, "flush.before.ack");
+    if (set == NULL || set->value == NULL)
+        return stele_settings_bool(active->control->node->settings, "log.flush.before.ack");
+    return strcmp(set->value, "true") == 0;
 }
 
 void stele_active_view(const struct stele_active *active, const struct stele_image_topic *topic,

@@ -91,6 +91,8 @@ STELE_MUST_CHECK enum stele_err stele_active_add_node(struct stele_active_turn *
 
 /** min.insync.replicas of a topic, as it was set. */
 int32_t stele_active_min_isr(const struct stele_active *active, const struct stele_image_topic *topic);
+/** flush.before.ack of a topic: records count only when they are synced. */
+bool stele_active_flushes(const struct stele_active *active, const struct stele_image_topic *topic);
 /** What the controller knows of the nodes of a partition's state, and of those of `more` (NULL: none). `assumption` may
  * be NULL. */
 void stele_active_view(const struct stele_active *active, const struct stele_image_topic *topic,

@@ -51,15 +51,6 @@ struct node_change {
     bool is_cut;             /* there is more than one batch takes */
 };
 
-/* Whether records count as safe before they are synced. */
-static bool rests_on_memory(const struct stele_active *active, const struct stele_image_topic *topic)
-{
-    const struct stele_image_change *set = stele_image_setting(&topic->settings, "flush.before.ack");
-    if (set == NULL || set->value == NULL)
-        return !stele_settings_bool(active->control->node->settings, "log.flush.before.ack");
-    return strcmp(set->value, "true") != 0;
-}
-
 static bool is_in_sync(const struct stele_partition_state *state, int32_t node_id)
 {
     return state->leader_id == node_id || stele_node_set_has(&state->isr, node_id);
@@ -85,7 +76,8 @@ static enum stele_err change_partition(const struct node_change *how, const stru
     int32_t node_id = how->assumption.node_id;
     if (!topic->partitions[number].is_known || !is_touched(how, state))
         return STELE_OK;
-    bool has_lost = how->has_lost_directory || how->is_gone || (how->has_lost_memory && rests_on_memory(active, topic));
+    bool has_lost = how->has_lost_directory || how->is_gone ||
+                    (how->has_lost_memory && (state->is_unsynced || !stele_active_flushes(active, topic)));
     if (has_lost)
         change.lost_tail = (struct stele_node_set){.ids = {node_id}, .count = 1};
     return stele_active_change(how->turn, topic, number, &change, &how->assumption, &outcome);

@@ -49,7 +49,8 @@ static enum stele_err change_one(struct stele_partition_alter *alter, const stru
                                             .partition_epoch = asked->partition_epoch,
                                             .isr = isr,
                                             .damaged = asked->damaged,
-                                            .is_recovering = asked->is_recovering};
+                                            .is_recovering = asked->is_recovering,
+                                            .is_synced = asked->is_synced};
     struct stele_partition_view view;
     struct stele_partition_outcome outcome;
     struct stele_partition_answer answer;
@@ -93,20 +94,22 @@ static enum stele_err take_offline(struct stele_partition_alter *alter, const st
     return err;
 }
 
-enum stele_err stele_active_settle_min_isr(struct stele_active_turn *turn, const struct stele_image_topic *topic,
-                                           int32_t min_isr)
+enum stele_err stele_active_settle(struct stele_active_turn *turn, const struct stele_image_topic *topic,
+                                   const struct stele_topic_settled *settled)
 {
-    const struct stele_partition_change nothing = {.unclean_leader_id = STELE_NO_NODE};
+    const struct stele_partition_change change = {.unclean_leader_id = STELE_NO_NODE,
+                                                  .is_unsynced = settled->is_unsynced};
     enum stele_err err = STELE_OK;
     for (int32_t number = 0; number < topic->partition_count && err == STELE_OK; number++) {
         const struct stele_partition_state *state = &topic->partitions[number].state;
         struct stele_partition_outcome outcome;
         struct stele_partition_view view;
-        if (!topic->partitions[number].is_known || state->elr.count + state->last_known_elr.count == 0)
+        if (!topic->partitions[number].is_known ||
+            (!settled->is_unsynced && state->elr.count + state->last_known_elr.count == 0))
             continue;
         stele_active_view(turn->active, topic, state, NULL, NULL, &view);
-        view.min_isr = min_isr;
-        err = stele_partition_change(state, &nothing, &view, &outcome);
+        view.min_isr = settled->min_isr;
+        err = stele_partition_change(state, &change, &view, &outcome);
         if (err == STELE_OK && outcome.changed != 0)
             err = stele_active_add_partition(turn, &topic->topic_id, number, &outcome.next);
     }

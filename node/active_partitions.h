@@ -25,10 +25,17 @@ void stele_partition_alter_take(struct stele_active *active, struct stele_partit
 /** At the end of the node, or when nobody wants the answer any more; also of one that was never taken, or is done. */
 void stele_partition_alter_drop(struct stele_partition_alter *alter);
 
-/** min.insync.replicas of the topic becomes another: who counts as able to lead by the old one may not by the new one
- * (KAFKA-16540). Adds records of the partitions of which that is so. Errors: NO_MEMORY. */
-STELE_MUST_CHECK enum stele_err stele_active_settle_min_isr(struct stele_active_turn *turn,
-                                                            const struct stele_image_topic *topic, int32_t min_isr);
+/** What a topic's settings will be. */
+struct stele_topic_settled {
+    int32_t min_isr;
+    bool is_unsynced; /* flush.before.ack is switched on: what is committed need not be on any disk */
+};
+/** Settings of the topic become others: who counts as able to lead by the old min.insync.replicas may not by the new
+ * one (KAFKA-16540), and nobody's machine may lose its power yet. Adds records of the partitions of which that is so.
+ * Errors: NO_MEMORY. */
+STELE_MUST_CHECK enum stele_err stele_active_settle(struct stele_active_turn *turn,
+                                                    const struct stele_image_topic *topic,
+                                                    const struct stele_topic_settled *settled);
 /** Partitions that a turn has a record of are marked (is_in_turn), so that none is changed twice from the same state;
  * this takes the marks away, before `begin` is left. */
 void stele_active_unmark(struct stele_active_turn *turn);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define MIN_ISR "min.insync.replicas"
+#define FLUSH "flush.before.ack"
 
 enum { SUBJECT_BYTES = 16 };
 
@@ -24,6 +25,7 @@ struct settings_call {
     struct stele_active_turn turn; /* of a change */
     bool is_alter;
     int32_t min_isr; /* that would hold where a topic has none of its own, or of the topic */
+    bool flushes;    /* likewise flush.before.ack */
     bool has_no_memory;
 };
 
@@ -361,6 +363,12 @@ static enum stele_err try_node(const struct settings_call *settings, struct stel
     return err;
 }
 
+static void take_shared(struct settings_call *settings, const struct stele_log_config *config)
+{
+    settings->min_isr = config->min_insync_replicas;
+    settings->flushes = config->flush_before_ack;
+}
+
 static enum stele_err check_shared(const struct settings_call *settings, struct stele_error *error)
 {
     const struct stele_alter_settings_request *request = &settings->call->request.body.alter_settings;
@@ -391,7 +399,7 @@ static enum stele_err check_alter(struct settings_call *settings, struct stele_e
     if (err == STELE_OK)
         err = stele_throttle_check(trial, error);
     if (err == STELE_OK)
-        settings->min_isr = config.min_insync_replicas;
+        take_shared(settings, &config);
     if (err == STELE_OK)
         err = check_shared(settings, error);
     const struct stele_node_options *options = &settings->control->node->options;
@@ -420,18 +428,34 @@ static void turn_done(struct stele_active_turn *turn, enum stele_err err)
     answer_alter(settings, STELE_OK, "");
 }
 
-/* In the same batch, for the leader may go on by the new value as soon as it has applied it. */
-static enum stele_err settle_min_isr(struct settings_call *settings)
+static bool has_own(const struct stele_image_topic *topic, const char *name)
 {
-    struct stele_active_turn *turn = &settings->turn;
+    const struct stele_image_change *own = stele_image_setting(&topic->settings, name);
+    return own != NULL && own->value != NULL;
+}
+
+static enum stele_err settle_topic(struct settings_call *settings, const struct stele_image_topic *topic)
+{
+    const struct stele_active *active = &settings->control->active;
+    bool is_of_topic = settings->kind == STELE_SUBJECT_TOPIC;
+    struct stele_topic_settled settled = {.min_isr = settings->min_isr};
+    bool flushed = stele_active_flushes(active, topic);
+    bool flushes = is_of_topic || !has_own(topic, FLUSH) ? settings->flushes : flushed;
+    if (!is_of_topic && has_own(topic, MIN_ISR))
+        settled.min_isr = stele_active_min_isr(active, topic);
+    settled.is_unsynced = flushes && !flushed && settings->control->peers.shard != NULL;
+    return stele_active_settle(&settings->turn, topic, &settled);
+}
+
+/* In the same batch, for the leader may go on by the new values as soon as it has applied them. */
+static enum stele_err settle_topics(struct settings_call *settings)
+{
     enum stele_err err = STELE_OK;
     if (settings->kind == STELE_SUBJECT_TOPIC)
-        return stele_active_settle_min_isr(turn, settings->topic, settings->min_isr);
+        return settle_topic(settings, settings->topic);
     for (const struct stele_image_topic *topic = settings->control->mlog.image.by_name;
-         topic != NULL && settings->kind == STELE_SUBJECT_CLUSTER && err == STELE_OK; topic = topic->by_name.next) {
-        if (stele_image_setting(&topic->settings, MIN_ISR) == NULL)
-            err = stele_active_settle_min_isr(turn, topic, settings->min_isr);
-    }
+         topic != NULL && settings->kind == STELE_SUBJECT_CLUSTER && err == STELE_OK; topic = topic->by_name.next)
+        err = settle_topic(settings, topic);
     return err;
 }
 
@@ -447,7 +471,7 @@ static enum stele_err add_records(struct settings_call *settings, struct stele_e
                                                                              .name = request->settings[i].name,
                                                                              .value = request->settings[i].value}});
     if (err == STELE_OK)
-        err = settle_min_isr(settings);
+        err = settle_topics(settings);
     return err == STELE_OK ? STELE_OK : stele_error_set(error, err, "memory ran out");
 }
 

@@ -164,7 +164,8 @@ static enum stele_err fill_one(struct stele_isr_wishes *wishes, const struct ste
                                                   .isr = isr,
                                                   .isr_count = (size_t)change->isr.count,
                                                   .damaged = change->damaged.ids,
-                                                  .damaged_count = (size_t)change->damaged.count};
+                                                  .damaged_count = (size_t)change->damaged.count,
+                                                  .is_synced = change->is_synced};
     return STELE_OK;
 }
 

@@ -261,7 +261,8 @@ static bool state_from(struct stele_partition_state *state, const struct stele_m
     *state = (struct stele_partition_state){.leader_id = record->u.partition.leader_id,
                                             .leader_epoch = record->u.partition.leader_epoch,
                                             .partition_epoch = record->u.partition.partition_epoch,
-                                            .is_recovering = record->u.partition.is_recovering};
+                                            .is_recovering = record->u.partition.is_recovering,
+                                            .is_unsynced = record->u.partition.is_unsynced};
     return set_from(&state->replicas, record->u.partition.replicas, record->u.partition.replica_count) &&
            set_from(&state->isr, record->u.partition.isr, record->u.partition.isr_count) &&
            set_from(&state->elr, record->u.partition.elr, record->u.partition.elr_count) &&

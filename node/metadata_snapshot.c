@@ -109,6 +109,7 @@ static enum stele_err add_partition(struct making *making, const struct stele_uu
                                                            .removing = state->removing.ids,
                                                            .removing_count = (size_t)state->removing.count,
                                                            .is_recovering = state->is_recovering,
+                                                           .is_unsynced = state->is_unsynced,
                                                            .offline = state->offline.ids,
                                                            .offline_count = (size_t)state->offline.count}};
     return add(making, &record, making->now_ms);

@@ -211,6 +211,7 @@ struct stele_altered_partition {
     bool is_recovering;
     const int32_t *damaged; /* not in isr because they lost records: not to be eligible either */
     size_t damaged_count;
+    bool is_synced; /* everything that was committed is on the disks of isr */
 };
 
 /** A replica of the node that asks, whose disk or log failed in its present life. */

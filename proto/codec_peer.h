@@ -209,7 +209,8 @@ STELE_CODEC_ARRAY(isr_member, struct stele_isr_member, Stele__Wire__IsrMember)
     F(int, partition_epoch)                                                                                            \
     F(list, isr, isr_count, isr_member)                                                                                \
     F(int, is_recovering)                                                                                              \
-    F(ints, damaged, damaged_count)
+    F(ints, damaged, damaged_count)                                                                                    \
+    F(int, is_synced)
 STELE_CODEC_MESSAGE(altered_partition, struct stele_altered_partition, Stele__Wire__AlteredPartition, ALTERED_PARTITION)
 STELE_CODEC_ARRAY(altered_partition, struct stele_altered_partition, Stele__Wire__AlteredPartition)
 

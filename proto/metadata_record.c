@@ -41,7 +41,8 @@ STELE_CODEC_MESSAGE(topic_record, plain_topic, Stele__Wire__TopicRecord, TOPIC)
     F(ints, adding, adding_count)                                                                                      \
     F(ints, removing, removing_count)                                                                                  \
     F(int, is_recovering)                                                                                              \
-    F(ints, offline, offline_count)
+    F(ints, offline, offline_count)                                                                                    \
+    F(int, is_unsynced)
 STELE_CODEC_MESSAGE(partition_record, plain_partition, Stele__Wire__PartitionRecord, PARTITION)
 
 #define SETTING(F)                                                                                                     \

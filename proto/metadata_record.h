@@ -62,6 +62,7 @@ struct stele_metadata_record {
             bool is_recovering;     /* after an unclean election */
             const int32_t *offline; /* replicas whose disk or log failed in the present life of their node */
             size_t offline_count;
+            bool is_unsynced; /* flush.before.ack was switched on, and not all in sync have synced since */
         } partition;
         struct {
             int32_t scope;       /* enum stele_subject_kind */

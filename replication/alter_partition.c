@@ -76,7 +76,8 @@ enum stele_err stele_alter_partition(const struct stele_partition_state *state,
                                      const struct stele_partition_view *view,
                                      struct stele_partition_outcome *out_outcome)
 {
-    struct stele_partition_change change = {.has_isr = true, .has_recovered = !request->is_recovering};
+    struct stele_partition_change change = {
+        .has_isr = true, .has_recovered = !request->is_recovering, .has_synced = request->is_synced};
     enum stele_err err = check_epochs(state, request);
     if (err == STELE_OK) {
         err = check_isr(state, request, &change.isr);

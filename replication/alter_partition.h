@@ -21,7 +21,7 @@ struct stele_alter_partition {
     int32_t isr_count;
     const int32_t *damaged; /* borrowed; nodes that lost records that they had: not to be eligible either */
     int32_t damaged_count;
-    bool is_recovering;
+    bool is_recovering, is_synced;
 };
 
 /** The answer for one partition. The leader takes it up only under the same leader epoch and a partition epoch that is

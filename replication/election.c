@@ -263,6 +263,7 @@ static void epochs_settle(struct work *work)
                    : 0;
     changed |= next->is_recovering != state->is_recovering ? STELE_CHANGED_RECOVERY : 0;
     changed |= !stele_node_set_equal(&next->offline, &state->offline) ? STELE_CHANGED_OFFLINE : 0;
+    changed |= next->is_unsynced != state->is_unsynced ? STELE_CHANGED_SYNCED : 0;
     const bool has_left = !stele_node_set_is_subset(&state->replicas, &next->replicas);
     const bool is_unclean = (changed & (STELE_CHANGED_UNCLEAN | STELE_CHANGED_SOLE_REPLICA)) != 0;
     if ((changed & STELE_CHANGED_LEADER) == 0 && (has_left || is_unclean)) {
@@ -270,7 +271,8 @@ static void epochs_settle(struct work *work)
     }
     next->leader_epoch = state->leader_epoch + ((changed & (STELE_CHANGED_LEADER | STELE_CHANGED_EPOCH_ONLY)) != 0);
     const uint32_t written = STELE_CHANGED_LEADER | STELE_CHANGED_ISR | STELE_CHANGED_ELR | STELE_CHANGED_REPLICAS |
-                             STELE_CHANGED_RECOVERY | STELE_CHANGED_EPOCH_ONLY | STELE_CHANGED_OFFLINE;
+                             STELE_CHANGED_RECOVERY | STELE_CHANGED_EPOCH_ONLY | STELE_CHANGED_OFFLINE |
+                             STELE_CHANGED_SYNCED;
     if ((changed & written) == 0) {
         work->changed = 0;
         *next = *state;
@@ -329,6 +331,8 @@ enum stele_err stele_partition_change(const struct stele_partition_state *state,
     }
     offline_settle(&work); /* some may be replicas no more */
     elr_settle(&work);
+    work.next.is_unsynced =
+        change->is_unsynced || (state->is_unsynced && !(change->has_synced && work.next.elr.count == 0));
     epochs_settle(&work);
     STELE_DCHECK(stele_partition_state_is_sound(&work.next));
     out_outcome->next = work.next;

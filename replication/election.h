@@ -55,6 +55,8 @@ struct stele_partition_change {
     bool has_isr;              /* from the leader, checked by stele_alter_partition */
     struct stele_node_set isr;
     bool has_recovered; /* the leader says that it is no longer recovering */
+    bool is_unsynced;   /* what was committed before need not be on any disk: flush.before.ack is switched on */
+    bool has_synced;    /* the leader says that it is on the disks of `isr`; nothing while others may lead too (ELR) */
     struct stele_node_set
         lost_tail;                 /* lost memory that this partition rests on, or are gone for good (4.2.10, 4.3.14) */
     struct stele_node_set offline; /* replicas whose disk or log failed: what they had is lost, and they may not lead */
@@ -77,7 +79,8 @@ enum {
     STELE_CHANGED_REASSIGN_DONE = 1 << 9,
     STELE_CHANGED_REASSIGN_CANCELLED = 1 << 10,
     STELE_CHANGED_EPOCH_ONLY = 1 << 11, /* the same leader under a new leader epoch (4.6.3) */
-    STELE_CHANGED_OFFLINE = 1 << 12
+    STELE_CHANGED_OFFLINE = 1 << 12,
+    STELE_CHANGED_SYNCED = 1 << 13 /* is_unsynced */
 };
 
 struct stele_partition_outcome {

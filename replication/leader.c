@@ -150,6 +150,8 @@ static void begin_epoch(struct stele_leader *leader, const struct stele_leader_e
         begin_followers(leader, is_kept);
     }
     leader->is_recovering = state->is_recovering;
+    leader->is_unsynced = state->is_unsynced;
+    leader->has_elr = state->elr.count > 0;
     leader->min_isr_floor = 0;
     leader->retry_after_ms = INT64_MIN;
     leader->scan_ms = leader->now_ms + stele_max_i64(leader->settings.replica_lag_ms / 2, 1);
@@ -183,6 +185,8 @@ static void lead(struct stele_leader *leader, const struct stele_leader_event *e
             STELE_REACHED(leader, STELE_LEADER_REACHED_CHANGE_REPLACED);
         }
         leader->is_recovering = state->is_recovering;
+        leader->is_unsynced = state->is_unsynced;
+        leader->has_elr = state->elr.count > 0;
         stele_leader__commit_isr(leader, &state->isr, state->partition_epoch);
         update->wakes_waiters = true;
     }

@@ -62,6 +62,7 @@ struct stele_isr_change {
     int64_t
         node_epochs[STELE_REPLICAS_MAX]; /* of isr's members, from the fetch that says what they have; -1: none yet */
     struct stele_node_set damaged;       /* not in isr because they lost records: not to be eligible either (KIP-966) */
+    bool is_synced;                      /* all that was ever committed is on the disks of isr */
 };
 
 struct stele_isr_answer {
@@ -77,7 +78,7 @@ enum stele_isr_state {
     STELE_ISR_COMMITTED,
     STELE_ISR_EXPAND,
     STELE_ISR_SHRINK,
-    STELE_ISR_RECOVER /* the set stays; the partition is no longer recovering */
+    STELE_ISR_RECOVER /* the set stays; the partition is no longer recovering, or all that counts is synced */
 };
 
 /** What the leader knows of a replica; of the leader itself only the first group is used. */
@@ -109,6 +110,7 @@ enum stele_leader_reached {
     STELE_LEADER_REACHED_EXPAND,
     STELE_LEADER_REACHED_SHRINK,
     STELE_LEADER_REACHED_RECOVER,
+    STELE_LEADER_REACHED_SYNCED, /* told that all that counts is on disks since flush.before.ack was switched on */
     STELE_LEADER_REACHED_EXPAND_LATER, /* by a look that no fetch of the follower caused */
     STELE_LEADER_REACHED_CHANGE_DONE,
     STELE_LEADER_REACHED_CHANGE_REFUSED,
@@ -141,6 +143,8 @@ struct stele_leader {
 
     struct stele_node_set isr; /* committed */
     bool is_recovering;
+    bool is_unsynced; /* as the metadata has it, until the controller has taken the wish to say otherwise */
+    bool has_elr;     /* as the metadata has it: others than the ISR may lead */
     enum stele_isr_state isr_state;
     struct stele_isr_change change;  /* unless COMMITTED */
     bool is_change_open;             /* its answer told nothing: wait for metadata */

@@ -130,6 +130,7 @@ void stele_leader__isr_answer(struct stele_leader *leader, const struct stele_is
         }
         STELE_REACHED(leader, STELE_LEADER_REACHED_CHANGE_DONE);
         leader->is_recovering = false;
+        leader->is_unsynced = leader->is_unsynced && !leader->change.is_synced;
         stele_leader__commit_isr(leader, &answer->isr, answer->partition_epoch);
         leader->min_isr_floor = answer->min_isr;
         update->wakes_waiters = true;
@@ -199,6 +200,24 @@ static void send_change(struct stele_leader *leader, struct stele_leader_update 
     update->isr_change = leader->change;
 }
 
+/* Whether all that was ever committed is on the disks of these: the controller then takes none of them for one that a
+ * loss of power took something from. */
+static bool is_synced(const struct stele_leader *leader, const struct stele_node_set *isr)
+{
+    /* Of earlier epochs more may be committed than is known here. */
+    const int64_t offset = stele_max_i64(leader->high_watermark, leader->epoch_start_offset);
+    if (!leader->settings.is_flush_before_ack || leader->log.synced_offset < offset) {
+        return false;
+    }
+    for (int32_t i = 0; i < leader->replicas.count; i++) {
+        if (leader->replicas.ids[i] != leader->node_id && stele_node_set_has(isr, leader->replicas.ids[i]) &&
+            leader->followers[i].synced_offset < offset) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static void begin_change(struct stele_leader *leader, enum stele_isr_state state, const struct stele_node_set *isr,
                          struct stele_leader_update *update)
 {
@@ -209,6 +228,7 @@ static void begin_change(struct stele_leader *leader, enum stele_isr_state state
     change->leader_epoch = leader->leader_epoch;
     change->partition_epoch = leader->partition_epoch;
     change->isr = *isr;
+    change->is_synced = is_synced(leader, isr);
     for (int32_t i = 0; i < isr->count; i++) {
         const struct stele_leader_replica *replica = stele_leader__replica(leader, isr->ids[i]);
         change->node_epochs[i] = isr->ids[i] == leader->node_id ? leader->node_epoch : replica->node_epoch;
@@ -303,8 +323,13 @@ void stele_leader__propose(struct stele_leader *leader, int32_t fetcher_id, stru
         begin_change(leader, STELE_ISR_RECOVER, &leader->isr, update);
         return;
     }
-    if (!propose_shrink(leader, is_scan, update)) {
-        (void)propose_expand(leader, fetcher_id, update); /* whether it did is in the update */
+    if (propose_shrink(leader, is_scan, update) || propose_expand(leader, fetcher_id, update)) {
+        return;
+    }
+    if (leader->is_unsynced && !leader->has_elr && is_synced(leader, &leader->isr)) {
+        leader->change.damaged.count = 0;
+        STELE_REACHED(leader, STELE_LEADER_REACHED_SYNCED);
+        begin_change(leader, STELE_ISR_RECOVER, &leader->isr, update);
     }
 }
 

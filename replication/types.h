@@ -40,6 +40,8 @@ struct stele_partition_state {
     struct stele_node_set adding, removing;
     bool is_recovering;            /* after an unclean election, until its leader says otherwise */
     struct stele_node_set offline; /* their disk or log failed in the present life of their node */
+    bool is_unsynced; /* since flush.before.ack was switched on, until its leader says that what was committed by then
+                         is on the disks of all that may lead */
 };
 
 /** A replica of the metadata quorum: a node with a disk. Another disk is another replica (KIP-853). */

@@ -107,6 +107,36 @@ static void test_unregistered(void **state)
     assert_int_equal(stele_alter_partition(&before, &request, &view, &outcome), STELE_INELIGIBLE_REPLICA);
 }
 
+/* That everything is synced is believed of the set that the leader names, and not while others may lead. */
+static void test_synced(void **state)
+{
+    static const struct {
+        const char *before;
+        bool is_synced, is_unsynced;
+        int32_t partition_epoch;
+    } cases[] = {{"r12 i12 L1", false, true, 9}, {"r12 i12 L1", true, false, 10}, {"r123 i1 e2 L1", true, true, 9}};
+    (void)state;
+    for (size_t i = 0; i < STELE_ARRAY_LEN(cases); i++) {
+        struct stele_partition_state before = state_of_text(cases[i].before);
+        const struct stele_partition_view view = view_of_text("123", 2);
+        struct stele_isr_candidate members[20];
+        struct stele_partition_outcome outcome;
+        before.is_unsynced = true;
+        const struct stele_alter_partition request = {.sender_id = 1,
+                                                      .leader_epoch = 5,
+                                                      .partition_epoch = 9,
+                                                      .isr = members,
+                                                      .isr_count = members_of(i == 2 ? "1" : "12", members),
+                                                      .is_synced = cases[i].is_synced};
+        assert_ok(stele_alter_partition(&before, &request, &view, &outcome));
+        assert_int_equal(outcome.next.is_unsynced, cases[i].is_unsynced);
+        assert_int_equal(outcome.next.partition_epoch, cases[i].partition_epoch);
+        const struct stele_partition_change again = {.unclean_leader_id = STELE_NO_NODE, .is_unsynced = true};
+        assert_ok(stele_partition_change(&outcome.next, &again, &view, &outcome));
+        assert_true(outcome.next.is_unsynced);
+    }
+}
+
 /* The answer tells the state after the change, and by which minimum the ELR was made (4.8.7, B50). */
 static void test_answer(void **state)
 {
@@ -124,13 +154,14 @@ static void test_answer(void **state)
 
 int main(void)
 {
-    struct CMUnitTest tests[STELE_ARRAY_LEN(CASES) + 2];
+    struct CMUnitTest tests[STELE_ARRAY_LEN(CASES) + 3];
     size_t count = 0;
     for (; count < STELE_ARRAY_LEN(CASES); count++) {
         tests[count] = (struct CMUnitTest){
             .name = CASES[count].name, .test_func = test_alter, .initial_state = (void *)(uintptr_t)&CASES[count]};
     }
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_unregistered);
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_synced);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_answer);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

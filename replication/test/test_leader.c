@@ -783,6 +783,46 @@ static void test_recovery_is_told(void **state)
     assert_int_equal(fixture.leader.isr_state, STELE_ISR_EXPAND);
 }
 
+static struct stele_leader_event synced_fetch_of(const struct fixture *fixture, int32_t node_id, int64_t synced)
+{
+    struct stele_leader_event event = fetch_of(fixture, node_id, 10);
+    event.line.synced_offset = synced;
+    return event;
+}
+
+/* Since flush.before.ack was switched on the metadata has it that what is committed may be on no disk: the leader says
+ * otherwise when all in sync have synced all that may be committed, of earlier epochs too; once, and not while others
+ * may lead, of whom it does not know. */
+static void test_synced_is_told(void **state)
+{
+    (void)state;
+    for (int has_elr = 0; has_elr < 2; has_elr++) {
+        struct fixture fixture;
+        begin(&fixture, set_of(A, B, 0), 10);
+        waits_for_sync(&fixture);
+        fixture.state.is_unsynced = true;
+        fixture.state.leader_epoch++;
+        fixture.state.elr = has_elr ? set_of(C, 0, 0) : set_of(0, 0, 0);
+        fixture.log.synced_offset = 4;
+        lead(&fixture);
+        step(&fixture, synced_fetch_of(&fixture, B, 10));
+        assert_false(fixture.update.has_isr_change); /* not synced here */
+        fixture.log.synced_offset = 10;
+        step(&fixture, synced_fetch_of(&fixture, B, 9));
+        assert_false(fixture.update.has_isr_change); /* not there, though the high watermark is lower */
+        step(&fixture, synced_fetch_of(&fixture, B, 10));
+        assert_int_equal(fixture.update.has_isr_change, !has_elr);
+        if (has_elr)
+            continue;
+        assert_true(fixture.update.isr_change.is_synced);
+        assert_int_equal(fixture.update.isr_change.isr.count, 2);
+        answer(&fixture, STELE_OK, set_of(A, B, 0), 8);
+        assert_false(fixture.leader.is_unsynced);
+        step(&fixture, synced_fetch_of(&fixture, B, 10));
+        assert_false(fixture.update.has_isr_change);
+    }
+}
+
 /* A parked fetch is woken by what cannot wait, and by the watermark only for who asked. */
 static void test_parked_fetch_wakes(void **state)
 {
@@ -883,6 +923,7 @@ int main(void)
         cmocka_unit_test(test_damaged_follower),
         cmocka_unit_test(test_strange_member_is_dropped),
         cmocka_unit_test(test_recovery_is_told),
+        cmocka_unit_test(test_synced_is_told),
         cmocka_unit_test(test_parked_fetch_wakes),
         cmocka_unit_test(test_delete_records),
         cmocka_unit_test(test_nearest_replica),
