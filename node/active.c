@@ -33,7 +33,8 @@ void stele_registration_of_member(const struct stele_image_member *member, struc
                                              .feature_min = member->level_min,
                                              .feature_max = member->level_max,
                                              .is_fenced = member->is_fenced,
-                                             .is_shutting_down = member->is_shutting_down};
+                                             .is_shutting_down = member->is_shutting_down,
+                                             .served_epoch = member->served_epoch};
     copy_text(node->rack, sizeof(node->rack), member->rack);
     copy_text(node->version, sizeof(node->version), member->software_version);
     for (size_t i = 0; i < member->listener_count && i < STELE_NODE_LISTENERS_MAX; i++) {
@@ -386,7 +387,8 @@ enum stele_err stele_active_add_node(struct stele_active_turn *turn, const struc
                                                                        .level_max = node->feature_max,
                                                                        .is_fenced = node->is_fenced,
                                                                        .is_shutting_down = node->is_shutting_down,
-                                                                       .software_version = node->version}});
+                                                                       .software_version = node->version,
+                                                                       .served_epoch = node->served_epoch}});
 }
 
 /* Partitions. */

@@ -163,6 +163,8 @@ static enum stele_err add_flags(struct stele_active_turn *turn, int32_t node_id,
     node.is_fenced = verdict->is_fenced;
     node.is_shutting_down = verdict->is_shutting_down;
     node.offline_directories = verdict->offline_directories;
+    if (!verdict->is_fenced)
+        node.served_epoch = node.node_epoch;
     enum stele_err err = stele_active_add_node(turn, &node);
     return err == STELE_OK ? add_partitions(&how) : err;
 }
@@ -194,17 +196,19 @@ static const char *how_came(const struct stele_registration_verdict *verdict, bo
         return "it is new here";
     if (verdict->is_same_incarnation)
         return "again";
+    if (verdict->older_directories != 0)
+        return "an older copy of a log directory was put back: all that lay there counts as lost";
     if (verdict->lost_directories != 0)
         return "a log directory of its is gone or was broken: all that lay there counts as lost";
     return verdict->has_lost_memory ? "its machine stopped under it: what was not synced counts as lost"
                                     : "it kept all that it had";
 }
 
-static void refuse(struct stele_active_nodes *nodes, struct stele_node_ask *ask, enum stele_err err)
+static void refuse(struct stele_active_nodes *nodes, struct stele_node_ask *ask, enum stele_err err, const char *why)
 {
     const struct stele_node_registration *node = &ask->registration->node;
     ask->err = err;
-    ask->message = why_refused(err);
+    ask->message = why;
     if (err == STELE_UNSUPPORTED_VERSION) {
         (void)snprintf(ask->text, sizeof(ask->text),
                        "its program (version %.40s) runs levels %d to %d, and this cluster is at level %d: install the "
@@ -230,7 +234,7 @@ static enum stele_err add_registration(struct stele_node_ask *ask)
                                              .is_active = false},
                               .leaves = true,
                               .has_lost_memory = verdict->has_lost_memory,
-                              .has_lost_directory = verdict->lost_directories != 0};
+                              .has_lost_directory = verdict->lost_directories != 0 || verdict->older_directories != 0};
     enum stele_err err = stele_active_add_node(how.turn, &verdict->record);
     return err == STELE_OK && !verdict->is_same_incarnation ? add_lost_partitions(&how, &ask->is_partial) : err;
 }
@@ -244,8 +248,15 @@ static enum stele_err begin_registration(struct stele_active_nodes *nodes, struc
     if (stele_uuid_parse(image->cluster_id, strlen(image->cluster_id), &terms.cluster_id) != STELE_OK)
         terms.cluster_id = (struct stele_uuid){.bytes = {0}};
     enum stele_err err = stele_registry_register(&active->registry, ask->registration, &terms, &ask->registered);
+    /* The first one holds the metadata log: by what it does not know any more its node may have voted. */
+    if (err == STELE_OK && (ask->registered.older_directories & 1) != 0) {
+        refuse(nodes, ask, STELE_INVALID_REGISTRATION,
+               "an older copy of its first log directory was put back, which holds the metadata log: empty its log "
+               "directories, start it again and readmit it (stele quorum readmit)");
+        return STELE_OK;
+    }
     if (err != STELE_OK) {
-        refuse(nodes, ask, err);
+        refuse(nodes, ask, err, why_refused(err));
         return STELE_OK;
     }
     ask->was_known = stele_registry_find(&active->registry, ask->registration->node.node_id) != NULL;

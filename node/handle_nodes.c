@@ -174,8 +174,10 @@ static bool take_registration(const struct stele_register_node_request *from, st
         !copy_text(node->rack, sizeof(node->rack), from->rack) ||
         !copy_text(node->version, sizeof(node->version), from->software_version))
         return false;
-    for (size_t i = 0; i < from->directory_count; i++)
+    for (size_t i = 0; i < from->directory_count; i++) {
         node->directories[i] = from->directories[i].directory_id;
+        out->served_epochs[i] = from->directories[i].served_epoch;
+    }
     node->directory_count = (int32_t)from->directory_count;
     return true;
 }

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LEAVE_SILENCE_MS = 2000, LEVEL_MIN = 1 };
+enum { LEAVE_SILENCE_MS = 2000, LEVEL_MIN = 1, MARK_RETRY_MS = 500 };
 
 /* A request to the controller. */
 struct life_call {
@@ -121,7 +121,8 @@ static enum stele_err send_registration(struct life_call *call)
         listeners[i] = (struct stele_listener_address){
             .name = node->listeners[i].name, .host = node->listeners[i].host, .port = node->listeners[i].port};
     for (int32_t i = 0; i < node->directory_count; i++)
-        directories[i].directory_id = node->directories[i];
+        directories[i] = (struct stele_node_directory_id){.directory_id = node->directories[i],
+                                                          .served_epoch = life->request.served_epochs[i]};
     struct stele_request request = {.header.api = STELE_API_REGISTER_NODE,
                                     .body.register_node = {.cluster_id = life->control->node->cluster_id,
                                                            .node_id = node->node_id,
@@ -160,12 +161,14 @@ static enum stele_err send_heartbeat(struct life_call *call, const struct stele_
 }
 
 /* Errors: NO_MEMORY; nothing was asked. */
-static enum stele_err send(struct stele_life *life, const struct stele_life_update *update)
+static enum stele_err send(struct stele_life *life, struct stele_life_update *update)
 {
     struct stele_controller *control = life->control;
     struct life_call *call = stele_mem_alloc(env_of(life)->mem, STELE_MEM_METADATA, sizeof(*call));
     if (call == NULL)
         return STELE_NO_MEMORY;
+    if (life->marked_epoch != life->machine.node_epoch && !update->heartbeat.wants_shutdown)
+        update->heartbeat.wants_fence = true;
     call->life = life;
     call->call.done = call_done;
     call->answer = (struct stele_life_event){.kind = update->sends_registration ? STELE_LIFE_EVENT_REGISTERED
@@ -252,6 +255,53 @@ static void tell_known(struct stele_life *life)
     stele_reconcile_see_all(&life->control->reconcile);
 }
 
+/* The epoch of this life in the directories. */
+
+static void mark(struct stele_life *life);
+
+static void mark_work(struct stele_job *job)
+{
+    struct stele_life *life = STELE_CONTAINER_OF(job, struct stele_life, mark_job);
+    life->mark_err = stele_log_dirs_mark_served(life->control->dirs, life->marking_epoch);
+}
+
+static void mark_done(struct stele_job *job)
+{
+    struct stele_life *life = STELE_CONTAINER_OF(job, struct stele_life, mark_job);
+    struct stele_controller *control = life->control;
+    life->is_marking = false;
+    if (life->mark_err != STELE_OK)
+        stele_controller_look_for_failed(control, life->mark_err, "the epoch of this life cannot be written");
+    if (!life->is_begun)
+        return;
+    if (life->mark_err == STELE_NO_SPACE || life->mark_err == STELE_NO_MEMORY) {
+        stele_shard_arm(control->shard, &life->mark_timer, stele_env_mono_ms(env_of(life)) + MARK_RETRY_MS);
+        return;
+    }
+    life->marked_epoch = life->marking_epoch; /* in all that work */
+    if (life->is_open)
+        step(life, (struct stele_life_event){.kind = STELE_LIFE_EVENT_RECOVERED});
+    else
+        mark(life);
+}
+
+static void mark(struct stele_life *life)
+{
+    int64_t epoch = life->machine.node_epoch;
+    if (!life->is_begun || life->is_marking || epoch < 0 || epoch == life->marked_epoch ||
+        life->machine.state == STELE_LIFE_STOPPED)
+        return;
+    life->is_marking = true;
+    life->marking_epoch = epoch;
+    life->mark_job = (struct stele_job){.work = mark_work, .done = mark_done};
+    stele_controller_job(life->control, &life->mark_job);
+}
+
+static void mark_again(struct stele_timer *timer)
+{
+    mark(STELE_CONTAINER_OF(timer, struct stele_life, mark_timer));
+}
+
 static void step(struct stele_life *life, struct stele_life_event event)
 {
     struct stele_env *env = env_of(life);
@@ -274,6 +324,7 @@ static void step(struct stele_life *life, struct stele_life_event event)
     } while (event.err != STELE_OK);
     tell_known(life);
     arm(life);
+    mark(life);
 }
 
 static void fired(struct stele_timer *timer)
@@ -342,6 +393,7 @@ void stele_life_look_at_directories(struct stele_life *life)
 
 void stele_life_serve(struct stele_life *life)
 {
+    life->is_open = true;
     step(life, (struct stele_life_event){.kind = STELE_LIFE_EVENT_RECOVERED});
 }
 
@@ -386,6 +438,7 @@ static void fill_registration(struct stele_life *life)
         to->port = from->told_port;
     }
     for (int i = 0; i < stele_log_dirs_count(control->dirs) && own->directory_count < STELE_NODE_DIRECTORIES_MAX; i++) {
+        life->request.served_epochs[own->directory_count] = stele_log_dirs_served_epoch(control->dirs, i);
         if (stele_log_dirs_id(control->dirs, i, &own->directories[own->directory_count]))
             own->directory_count++;
     }
@@ -417,9 +470,10 @@ void stele_life_begin(struct stele_life *life)
 
 void stele_life_init(struct stele_life *life, struct stele_controller *control)
 {
-    *life = (struct stele_life){.control = control, .told_err = STELE_OK, .machine.node_epoch = -1};
+    *life = (struct stele_life){.control = control, .told_err = STELE_OK, .machine.node_epoch = -1, .marked_epoch = -1};
     stele_list_init(&life->calls);
     stele_timer_init(&life->timer, fired);
+    stele_timer_init(&life->mark_timer, mark_again);
 }
 
 /* NULL: none is left but those whose tasks come. */
@@ -437,6 +491,7 @@ void stele_life_end(struct stele_life *life)
 {
     life->is_begun = false;
     stele_timer_cancel(life->control->shard->wheel, &life->timer);
+    stele_timer_cancel(life->control->shard->wheel, &life->mark_timer);
     for (struct life_call *call = call_to_end(life); call != NULL; call = call_to_end(life)) {
         stele_list_remove(&call->link);
         if (call->peer != NULL)

@@ -3,10 +3,13 @@
  *
  * Invariants
  *  1. A request lives until it is answered or dropped; its answer goes to the machine as a message of its own.
- *  2. Nothing is begun before the directories have their ids. */
+ *  2. Nothing is begun before the directories have their ids.
+ *  3. It asks not to be fenced only when every directory that works holds the node epoch of this life: an older copy of
+ *     one is known by it. */
 #ifndef STELE_NODE_LIFE_H
 #define STELE_NODE_LIFE_H
 
+#include "base/env.h"
 #include "base/timing_wheel.h"
 #include "replication/node_life.h"
 
@@ -21,6 +24,12 @@ struct stele_life {
     struct stele_list calls;           /* not answered */
     struct stele_timer timer;
     enum stele_err told_err; /* that was traced */
+    struct stele_job mark_job;
+    struct stele_timer mark_timer; /* marks again when there was no room */
+    int64_t marked_epoch;          /* that the directories hold; -1: not one of this life */
+    int64_t marking_epoch;
+    bool is_marking, is_open; /* the logs */
+    enum stele_err mark_err;
 };
 
 void stele_life_init(struct stele_life *life, struct stele_controller *control);

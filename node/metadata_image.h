@@ -79,6 +79,7 @@ struct stele_image_member {
     int32_t node_id;
     struct stele_uuid incarnation_id, boot_id;
     int64_t node_epoch;
+    int64_t served_epoch;
     char *rack, *software_version;
     struct stele_image_listener *listeners;
     struct stele_uuid *directories, *offline_directories;

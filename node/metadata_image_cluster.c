@@ -93,6 +93,7 @@ static enum stele_err make_member(struct stele_mem *mem, const struct stele_meta
     member->incarnation_id = record->u.node.incarnation_id;
     member->boot_id = record->u.node.boot_id;
     member->node_epoch = record->u.node.node_epoch;
+    member->served_epoch = record->u.node.served_epoch;
     member->level_min = record->u.node.level_min;
     member->level_max = record->u.node.level_max;
     member->is_fenced = record->u.node.is_fenced;

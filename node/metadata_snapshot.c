@@ -158,7 +158,8 @@ static enum stele_err add_member(struct making *making, const struct stele_image
                                                       .level_max = member->level_max,
                                                       .is_fenced = member->is_fenced,
                                                       .is_shutting_down = member->is_shutting_down,
-                                                      .software_version = member->software_version}};
+                                                      .software_version = member->software_version,
+                                                      .served_epoch = member->served_epoch}};
     return add(making, &record, making->now_ms);
 }
 

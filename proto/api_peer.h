@@ -153,6 +153,7 @@ struct stele_listener_address {
 
 struct stele_node_directory_id {
     struct stele_uuid directory_id;
+    int64_t served_epoch; /* in a registration: the last node epoch under which it served; 0: not known */
 };
 
 struct stele_register_node_request {

@@ -150,7 +150,9 @@ STELE_CODEC_MESSAGE(form_response, struct stele_form_response, Stele__Wire__Form
 STELE_CODEC_MESSAGE(node_listener, struct stele_listener_address, Stele__Wire__NodeListener, NODE_LISTENER)
 STELE_CODEC_ARRAY(node_listener, struct stele_listener_address, Stele__Wire__NodeListener)
 
-#define NODE_DIRECTORY_ID(F) F(uuid, directory_id)
+#define NODE_DIRECTORY_ID(F)                                                                                           \
+    F(uuid, directory_id)                                                                                              \
+    F(int, served_epoch)
 STELE_CODEC_MESSAGE(node_directory_id, struct stele_node_directory_id, Stele__Wire__NodeDirectoryId, NODE_DIRECTORY_ID)
 STELE_CODEC_ARRAY(node_directory_id, struct stele_node_directory_id, Stele__Wire__NodeDirectoryId)
 

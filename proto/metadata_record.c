@@ -73,7 +73,8 @@ STELE_CODEC_MESSAGE(producer_ids_record, plain_producer_ids, Stele__Wire__Produc
     F(int, level_max)                                                                                                  \
     F(int, is_fenced)                                                                                                  \
     F(int, is_shutting_down)                                                                                           \
-    F(text, software_version)
+    F(text, software_version)                                                                                          \
+    F(int, served_epoch)
 STELE_CODEC_MESSAGE(node_record, plain_node, Stele__Wire__NodeRecord, NODE)
 
 #define NODE_REMOVED(F) F(int, node_id)

@@ -92,6 +92,7 @@ struct stele_metadata_record {
             int32_t level_min, level_max;
             bool is_fenced, is_shutting_down;
             const char *software_version;
+            int64_t served_epoch; /* of its last life that was not fenced; 0: none is known */
         } node;
         struct {
             int32_t node_id;

@@ -142,6 +142,20 @@ static uint32_t directories_lost(const struct stele_node_registration *before,
     return lost;
 }
 
+/* Whatever was acknowledged since its copy was made is not in it. */
+static uint32_t directories_older(const struct stele_node_registration *before,
+                                  const struct stele_node_request *request)
+{
+    uint32_t older = 0;
+    for (int32_t i = 0; i < request->node.directory_count; i++) {
+        if (directory_position(before, &request->node.directories[i]) >= 0 && request->served_epochs[i] > 0 &&
+            request->served_epochs[i] < before->served_epoch) {
+            older |= UINT32_C(1) << i;
+        }
+    }
+    return older;
+}
+
 static uint32_t directories_still_offline(const struct stele_node_registration *before,
                                           const struct stele_node_registration *node)
 {
@@ -166,6 +180,7 @@ enum stele_err stele_registry_register(const struct stele_registry *registry, co
     }
     struct stele_registration_verdict verdict = {.record = request->node};
     struct stele_node_registration *record = &verdict.record;
+    record->served_epoch = before != NULL ? before->served_epoch : 0;
     if (before != NULL && stele_uuid_equal(&before->incarnation_id, &record->incarnation_id)) {
         verdict.is_same_incarnation = true;
         record->node_epoch = before->node_epoch;
@@ -187,6 +202,7 @@ enum stele_err stele_registry_register(const struct stele_registry *registry, co
             !stele_uuid_is_zero(&record->boot_id) && stele_uuid_equal(&record->boot_id, &before->boot_id);
         verdict.has_lost_memory = !is_clean && !is_same_boot;
         verdict.lost_directories = directories_lost(before, record);
+        verdict.older_directories = directories_older(before, request);
     }
     *out_verdict = verdict;
     return STELE_OK;

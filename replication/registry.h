@@ -47,12 +47,16 @@ struct stele_node_registration {
     int32_t feature_min, feature_max;       /* levels that its program can run */
     char version[STELE_NODE_VERSION_BYTES]; /* of its program; to be told only */
     bool is_fenced, is_shutting_down;
+    int64_t served_epoch; /* node epoch of its last life that was not fenced; 0: none is known */
 };
 
 struct stele_node_request {
     struct stele_uuid cluster_id;
     struct stele_node_registration node; /* as the node sees itself: node_epoch, offline_directories and flags unused */
     int64_t previous_epoch; /* its node epoch when it last stopped cleanly, from every directory; -1: it did not */
+    /* The last epoch under which each of node.directories served, which it holds durably before it is not fenced; 0:
+     * not known. */
+    int64_t served_epochs[STELE_NODE_DIRECTORIES_MAX];
 };
 
 /** What the controller holds a request against; read when it is worked on, not when it came (4.3.18). */
@@ -67,12 +71,14 @@ struct stele_registry_terms {
  * the record was replayed, so that the node is not active in their views. */
 struct stele_registration_verdict {
     struct stele_node_registration record; /* to be written */
-    bool is_same_incarnation;  /* a repeated request (4.2.8): epoch and flags are kept, no partition changes */
-    bool has_lost_memory;      /* of every partition whose counted offsets are not synced it may lack the tail: the
-                                  partitions' changes name it in lost_tail (4.2.10) */
-    uint32_t lost_directories; /* bit i: directories[i] of the registration before failed or is not there any more: all
-                                  that lay in it is lost, synced or not. An owner that does not know what lay where
-                                  takes any bit for everything */
+    bool is_same_incarnation;   /* a repeated request (4.2.8): epoch and flags are kept, no partition changes */
+    bool has_lost_memory;       /* of every partition whose counted offsets are not synced it may lack the tail: the
+                                   partitions' changes name it in lost_tail (4.2.10) */
+    uint32_t lost_directories;  /* bit i: directories[i] of the registration before failed or is not there any more: all
+                                   that lay in it is lost, synced or not. An owner that does not know what lay where
+                                   takes any bit for everything */
+    uint32_t older_directories; /* bit i: directories[i] of the request did not serve in the last life that did: a copy
+                                   of an older time is in its place. Lost, too */
 };
 
 /** States of 4.3.3. */

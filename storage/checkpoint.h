@@ -97,6 +97,13 @@ STELE_MUST_CHECK enum stele_err stele_clean_shutdown_take(struct stele_vfs *vfs,
                                                           struct stele_clean_shutdown *out_found);
 STELE_MUST_CHECK enum stele_err stele_clean_shutdown_write(struct stele_vfs *vfs, const char *dir, int64_t node_epoch);
 
+#define STELE_SERVED_EPOCH_FILE "stele-served-epoch"
+/** The node epoch of the last life in which a log directory served: a copy of an older time holds an earlier one.
+ * `read` gives 0 when there is none, or nothing that makes sense. Errors: as the vfs. */
+STELE_MUST_CHECK enum stele_err stele_served_epoch_read(struct stele_vfs *vfs, struct stele_mem *mem, const char *dir,
+                                                        int64_t *out_node_epoch);
+STELE_MUST_CHECK enum stele_err stele_served_epoch_write(struct stele_vfs *vfs, const char *dir, int64_t node_epoch);
+
 /** "TOPIC-PARTITION" and its parse, with the states that directory names carry (".<32 hex>-delete" and so on).
  * Errors: MALFORMED. */
 enum stele_dir_kind { STELE_DIR_LIVE, STELE_DIR_DELETE, STELE_DIR_STRAY, STELE_DIR_FUTURE };

@@ -1,4 +1,5 @@
-/* partition.metadata, meta.properties and the clean-shutdown marker (checkpoint.h). */
+/* partition.metadata, meta.properties, the clean-shutdown marker and the epoch that a directory served in
+ * (checkpoint.h). */
 #include "base/check.h"
 #include "storage/checkpoint.h"
 #include "storage/text_scan.h"
@@ -263,4 +264,38 @@ enum stele_err stele_clean_shutdown_write(struct stele_vfs *vfs, const char *dir
         err = vfs->ops->sync(file);
     vfs->ops->close(file);
     return err == STELE_OK ? vfs->ops->sync_dir(vfs, dir) : err;
+}
+
+enum stele_err stele_served_epoch_read(struct stele_vfs *vfs, struct stele_mem *mem, const char *dir,
+                                       int64_t *out_node_epoch)
+{
+    static const char key[] = "node_epoch: ";
+    char path[STELE_PATH_BYTES];
+    uint8_t *text = NULL;
+    size_t count = 0;
+    int64_t epoch = 0;
+    enum stele_err err = stele_path_join(path, dir, STELE_SERVED_EPOCH_FILE);
+    if (err == STELE_OK)
+        err = stele_vfs_read_whole(vfs, mem, STELE_MEM_LOG, path, FILE_BYTES_MAX, &text, &count);
+    if (err == STELE_OK) {
+        struct stele_text_scan lines = {.at = (const char *)text, .end = (const char *)text + count};
+        const char *line;
+        size_t bytes;
+        if (!stele_text_line(&lines, &line, &bytes) || !starts_with(line, bytes, "version: ") ||
+            !stele_text_line(&lines, &line, &bytes) || !starts_with(line, bytes, key) ||
+            !stele_text_number(line + strlen(key), bytes - strlen(key), &epoch) || epoch < 0)
+            epoch = 0;
+    }
+    stele_mem_free(mem, text);
+    if (err != STELE_OK && err != STELE_NOT_FOUND && err != STELE_TOO_LARGE)
+        return err;
+    *out_node_epoch = epoch;
+    return STELE_OK;
+}
+
+enum stele_err stele_served_epoch_write(struct stele_vfs *vfs, const char *dir, int64_t node_epoch)
+{
+    char text[64];
+    int count = snprintf(text, sizeof(text), "version: 0\nnode_epoch: %lld\n", (long long)node_epoch);
+    return stele_vfs_replace(vfs, dir, STELE_SERVED_EPOCH_FILE, text, (size_t)count);
 }

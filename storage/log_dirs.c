@@ -269,6 +269,28 @@ int64_t stele_log_dirs_clean_epoch(const struct stele_log_dirs *dirs)
     return dirs->dirs[0].clean_epoch;
 }
 
+int64_t stele_log_dirs_served_epoch(const struct stele_log_dirs *dirs, int dir)
+{
+    return dirs->dirs[dir].served_epoch;
+}
+
+enum stele_err stele_log_dirs_mark_served(struct stele_log_dirs *dirs, int64_t node_epoch)
+{
+    enum stele_err result = STELE_OK;
+    for (int dir = 0; dir < dirs->count; dir++) {
+        if (dirs->dirs[dir].is_offline || dirs->dirs[dir].served_epoch == node_epoch)
+            continue;
+        enum stele_err err = stele_served_epoch_write(vfs_of(dirs), dirs->dirs[dir].path, node_epoch);
+        if (err == STELE_OK)
+            dirs->dirs[dir].served_epoch = node_epoch;
+        else
+            result = err;
+        if (err != STELE_OK && err != STELE_NO_MEMORY && err != STELE_NO_SPACE)
+            stele_log_dirs_fail(dirs, dir, STELE_SERVED_EPOCH_FILE " could not be written");
+    }
+    return result;
+}
+
 bool stele_log_dirs_id(const struct stele_log_dirs *dirs, int dir, struct stele_uuid *out_directory_id)
 {
     const char *text = dirs->dirs[dir].properties.directory_id;

@@ -175,6 +175,11 @@ STELE_MUST_CHECK enum stele_err stele_log_dirs_mark_clean(struct stele_log_dirs 
 /** The node epoch of the life that stopped cleanly, as the markers of all directories say; -1: they do not agree, one
  * had none, or a directory is offline. */
 int64_t stele_log_dirs_clean_epoch(const struct stele_log_dirs *dirs);
+/** The node epoch of the last life in which the directory served, as it says itself; 0: it never did. */
+int64_t stele_log_dirs_served_epoch(const struct stele_log_dirs *dirs, int dir);
+/** Notes durably that the directories that work serve in a life (job). A failure takes its directory offline, but for a
+ * full disk or lack of memory. Returns the last error. */
+STELE_MUST_CHECK enum stele_err stele_log_dirs_mark_served(struct stele_log_dirs *dirs, int64_t node_epoch);
 /** False: it is not known, for the directory was never formatted or could not be read. */
 bool stele_log_dirs_id(const struct stele_log_dirs *dirs, int dir, struct stele_uuid *out_directory_id);
 /** Gives up the locks. */

@@ -524,6 +524,9 @@ static enum stele_err take_marker(struct stele_log_dirs *dirs, int at, struct st
     if (err != STELE_OK)
         return stele_error_set(error, err, "%.300s/" STELE_CLEAN_SHUTDOWN_FILE ": %s", dir, stele_err_text(err));
     dirs->dirs[at].clean_epoch = marker.node_epoch;
+    err = stele_served_epoch_read(vfs_of(dirs), dirs->env->mem, dir, &dirs->dirs[at].served_epoch);
+    if (err != STELE_OK)
+        return stele_error_set(error, err, "%.300s/" STELE_SERVED_EPOCH_FILE ": %s", dir, stele_err_text(err));
     for (int i = 0; i < dirs->found_count; i++) {
         if (dirs->found[i].dir == at)
             dirs->found[i].was_clean = marker.was_clean && !dirs->found[i].is_moved;

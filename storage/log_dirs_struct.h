@@ -20,6 +20,7 @@ struct stele_log_dir {
     bool has_properties;
     struct stele_meta_properties properties;
     int64_t clean_epoch; /* of the marker that was taken; -1: none */
+    int64_t served_epoch;
     int partitions;
 };
 

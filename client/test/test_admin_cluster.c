@@ -71,7 +71,7 @@ static void alter_voters(struct asked *asked, const struct stele_request *reques
 
 static const struct stele_listener_address listeners[] = {{.name = "PLAIN", .host = "h", .port = 7},
                                                           {.name = "PEERS", .host = "i", .port = 8}};
-static const struct stele_node_directory_id directories[] = {{{{1}}}, {{{2}}}};
+static const struct stele_node_directory_id directories[] = {{{{1}}, 0}, {{{2}}, 0}};
 static const struct stele_described_node nodes[] = {
     {.node_id = 2, .node_epoch = 9, .rack = "", .is_fenced = true, .last_contact_ms = -1, .software_version = ""},
     {.node_id = 1,

@@ -2,6 +2,7 @@
 #include "base/test/support.h"
 #include "cluster-tests/test/one_partition.h"
 #include "node/replica_session.h"
+#include "storage/checkpoint.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -614,6 +615,114 @@ static void test_shared_settings(void **state)
     }
 }
 
+static void change_topic(const char *name, const char *value)
+{
+    struct stele_altered_setting setting = {name, value};
+    const struct stele_request request = {
+        .header.api = STELE_API_ALTER_SETTINGS,
+        .body.alter_settings = {.kind = STELE_SUBJECT_TOPIC, .subject = "t", .settings = &setting, .setting_count = 1}};
+    assert_ok(ask(&request)->body.alter_settings.err);
+}
+
+static bool is_settled(struct cluster_nodes *nodes)
+{
+    return is_led(nodes) && !partition()->is_unsynced;
+}
+
+static bool flushes(void)
+{
+    const struct stele_active *active = &cluster_nodes_control(&cluster, controller)->active;
+    return stele_active_flushes(active, stele_image_topic_named(&active->control->mlog.image, "t"));
+}
+
+/* flush.before.ack that is switched on says nothing of what was acknowledged before it: until all in sync have that on
+ * their disks, who lost its power may lack some of it, and does not lead by what it has. */
+static void test_switched_on(void **state)
+{
+    int lost = 0;
+    (void)state;
+    for (uint64_t seed = 1; seed <= 2 * (uint64_t)SEEDS; seed++) {
+        const int replicas[] = {1, 2};
+        struct stele_altered_setting setting = {"flush.before.ack", "true"};
+        const struct stele_request request = {
+            .header.api = STELE_API_ALTER_SETTINGS,
+            .body.alter_settings = {
+                .kind = STELE_SUBJECT_TOPIC, .subject = "t", .settings = &setting, .setting_count = 1}};
+        begin(seed, replicas, 2, "1");
+        change_topic("flush.before.ack", "true");
+        cluster_nodes_until(&cluster, is_settled, "all is synced");
+        change_topic("flush.before.ack", "false");
+        change_topic("flush.messages", "1000000");
+        cluster_nodes_run(&cluster, SECOND_US);
+        kill_node(others[1], SIM_DEATH_KILL);
+        cluster_nodes_until(&cluster, lacks_second_other, "the follower is out");
+        assert_ok(put(-1, 10));
+        struct cluster_ask *asked = cluster_nodes_send(&cluster, controller, &request);
+        for (int i = 0; i < 100000 && !flushes(); i++)
+            cluster_nodes_run(&cluster, 10);
+        assert_true(flushes());
+        assert_true(partition()->is_unsynced);
+        kill_node(others[0], SIM_DEATH_POWER_ADVERSARIAL);
+        cluster_nodes_run(&cluster, SECOND_US);
+        cluster_ask_end(asked);
+        sim_server_start(&cluster.nodes[others[0] - 1]);
+        cluster_nodes_run(&cluster, 20 * SECOND_US);
+        const struct stele_partition *own = replica(others[0]);
+        assert_non_null(own);
+        bool has_all = stele_log_end_offset(own->log) == 10;
+        lost += !has_all;
+        assert_true(has_all || is_leaderless(&cluster));
+        end();
+    }
+    assert_true(lost > 0);
+}
+
+static int older_told, refused_told;
+
+static void note_older(struct sim_server *server, const struct stele_trace_event *event)
+{
+    (void)server;
+    older_told += event->kind == STELE_TRACE_NODE_REGISTERED && strstr(event->text, "older copy") != NULL;
+    refused_told += event->kind == STELE_TRACE_NODE_REFUSED && strstr(event->text, "older copy") != NULL;
+}
+
+/* An older copy of a log directory that was put back: what the others count on is not in it. Its node, that was the
+ * last in sync, does not lead by it. Of the first directory, which holds the metadata log, it is refused. */
+static void test_older_copy(void **state)
+{
+    (void)state;
+    for (int dir = 0; dir < 2; dir++) {
+        const int replicas[] = {1, 2};
+        char path[8] = {(char)('a' + dir), 0};
+        begin(1, replicas, 2, "1");
+        assert_ok(put(-1, 10));
+        struct sim_server *server = &cluster.nodes[others[0] - 1];
+        for (int i = 0; i < CLUSTER_NODES; i++)
+            cluster.nodes[i].traced = note_older;
+        int64_t served = 0, epoch = cluster_nodes_control(&cluster, others[0])->node->node_epoch;
+        kill_node(others[1], SIM_DEATH_KILL);
+        cluster_nodes_until(&cluster, lacks_second_other, "the follower is out");
+        assert_ok(put(-1, 5));
+        kill_node(others[0], SIM_DEATH_KILL);
+        sim_server_start(&cluster.nodes[others[1] - 1]);
+        cluster_nodes_until(&cluster, is_leaderless, "nobody leads");
+        assert_true(stele_node_set_has(&partition()->elr, others[0]));
+        older_told = refused_told = 0;
+        struct stele_vfs *vfs = sim_disk_vfs(server->disk);
+        assert_ok(stele_served_epoch_read(vfs, &cluster.process.mem, path, &served));
+        assert_int_equal(served, epoch);
+        assert_ok(stele_served_epoch_write(vfs, path, epoch - 1));
+        sim_server_start(server);
+        cluster_nodes_run(&cluster, 20 * SECOND_US);
+        assert_int_equal(older_told > 0, dir == 1);
+        assert_int_equal(refused_told > 0, dir == 0);
+        assert_int_equal(server->state == SIM_SERVER_SERVING, dir == 1);
+        assert_true(is_leaderless(&cluster));
+        assert_int_equal(stele_node_set_has(&partition()->elr, others[0]), dir == 0);
+        end();
+    }
+}
+
 /* A directory that fails takes its replicas offline: the lead moves, and only a restart with a disk that works brings
  * the replica back. */
 static void test_failed_directory(void **state)
@@ -661,6 +770,8 @@ int main(void)
         cmocka_unit_test(test_strange_fetches),
         cmocka_unit_test(test_shared_setting_of_a_node),
         cmocka_unit_test(test_shared_settings),
+        cmocka_unit_test(test_switched_on),
+        cmocka_unit_test(test_older_copy),
         cmocka_unit_test(test_failed_directory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

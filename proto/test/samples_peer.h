@@ -20,8 +20,8 @@ static const struct stele_described_voter sample_quorum_progress[] = {{.node_id 
                                                                        .last_caught_up_ms = 5000000018}};
 static const struct stele_listener_address sample_node_listener[] = {
     {.name = "name 19", .host = "host 20", .port = 121}, {.name = "name 22", .host = "host 23", .port = 124}};
-static const struct stele_node_directory_id sample_node_directory_id[] = {{.directory_id = SAMPLE_ID},
-                                                                          {.directory_id = SAMPLE_ID}};
+static const struct stele_node_directory_id sample_node_directory_id[] = {
+    {.directory_id = SAMPLE_ID, .served_epoch = 5000000024}, {.directory_id = SAMPLE_ID}};
 static const struct stele_isr_member sample_isr_member[] = {{.node_id = 127, .node_epoch = 5000000028},
                                                             {.node_id = 129, .node_epoch = 5000000030}};
 static const struct stele_altered_partition sample_altered_partition[] = {
@@ -38,7 +38,8 @@ static const struct stele_altered_partition sample_altered_partition[] = {
      .partition_epoch = 139,
      .isr = sample_isr_member,
      .isr_count = STELE_ARRAY_LEN(sample_isr_member),
-     .is_recovering = true}};
+     .is_recovering = true,
+     .is_synced = true}};
 static const struct stele_alter_partition_result sample_alter_partition_result[] = {{.err = STELE_NOT_CONTROLLER,
                                                                                      .topic_id = SAMPLE_ID,
                                                                                      .partition = 143,

@@ -328,6 +328,36 @@ static void test_restart(void **state)
     teardown(state);
 }
 
+/* A directory that did not serve in the last life that did is an older copy; one of which nothing is known, or that
+ * another life registered for and never served with, is not. */
+static void test_older_copy(void **state)
+{
+    static const struct {
+        int64_t served[2];
+        uint32_t older;
+    } cases[] = {{{50, 50}, 0}, {{50, 49}, 2}, {{0, 0}, 0}, {{49, 50}, 1}, {{51, 60}, 0}, {{1, 1}, 3}};
+    struct fixture *f = *state;
+    struct stele_node_request request = request_of(1, 1);
+    request.node.directories[0] = uuid(0xd0, 1);
+    request.node.directories[1] = uuid(0xd0, 2);
+    request.node.directory_count = 2;
+    (void)registered(f, &request);
+    struct stele_node_registration record = *stele_registry_find(&f->registry, 1);
+    record.served_epoch = 50;
+    record.is_fenced = true;
+    for (size_t i = 0; i < STELE_ARRAY_LEN(cases); i++) {
+        assert_ok(stele_registry_apply(&f->registry, &record));
+        request.node.incarnation_id = uuid(1, (uint8_t)(10 + i));
+        for (int k = 0; k < 2; k++)
+            request.served_epochs[k] = cases[i].served[k];
+        const struct stele_registration_verdict verdict = registered(f, &request);
+        assert_int_equal(verdict.older_directories, cases[i].older);
+        assert_int_equal(verdict.lost_directories, 0);
+        assert_int_equal(verdict.record.served_epoch, 50);
+        record.node_epoch = verdict.record.node_epoch;
+    }
+}
+
 struct beat_case {
     const char *name;
     enum stele_node_state from;
@@ -641,7 +671,7 @@ static void test_no_memory(void **state)
 
 int main(void)
 {
-    struct CMUnitTest tests[STELE_ARRAY_LEN(RESTARTS) + STELE_ARRAY_LEN(BEATS) + 17];
+    struct CMUnitTest tests[STELE_ARRAY_LEN(RESTARTS) + STELE_ARRAY_LEN(BEATS) + 18];
     size_t count = 0;
     for (size_t i = 0; i < STELE_ARRAY_LEN(RESTARTS); i++) {
         tests[count++] = (struct CMUnitTest){
@@ -666,6 +696,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_touch, setup, teardown),
         cmocka_unit_test_setup_teardown(test_takeover, setup, teardown),
         cmocka_unit_test_setup_teardown(test_suspicion, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_older_copy, setup, teardown),
         cmocka_unit_test_setup_teardown(test_table, setup, teardown),
         cmocka_unit_test_setup_teardown(test_bound, setup, teardown),
         cmocka_unit_test_setup_teardown(test_no_memory, setup, teardown),

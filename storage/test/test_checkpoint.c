@@ -380,6 +380,39 @@ static void test_clean_epoch(void **state)
     }
 }
 
+/* The epoch that a directory served in: the old one or the new one whatever fails, durable once it is written; nothing
+ * that makes no sense counts. */
+static void test_served_epoch(void **state)
+{
+    struct fixture *f = *state;
+    static const struct {
+        const char *text;
+        int64_t epoch;
+    } cases[] = {{"version: 0\nnode_epoch: 12\n", 12},
+                 {"version: 0\nnode_epoch: 12", 12},
+                 {"", 0},
+                 {"version: 0\n", 0},
+                 {"version: 0\nnode_epoch: -1\n", 0},
+                 {"node_epoch: 3\n", 0}};
+    int64_t epoch = -1, before = 0;
+    assert_ok(stele_served_epoch_read(f->vfs, &f->memory.mem, "/d", &epoch));
+    assert_int_equal(epoch, 0);
+    for (int64_t at = 0; at < 12; at++) {
+        disk_fail(f->disk, at, STELE_IO, true);
+        enum stele_err err = stele_served_epoch_write(f->vfs, "/d", 100 + at);
+        assert_int_equal(err != STELE_OK, sim_disk_has_struck(f->disk));
+        sim_disk_crash(f->disk, SIM_DISK_ADVERSARIAL);
+        assert_ok(stele_served_epoch_read(f->vfs, &f->memory.mem, "/d", &epoch));
+        assert_true(epoch == 100 + at || (err != STELE_OK && epoch == before));
+        before = epoch;
+    }
+    for (size_t i = 0; i < STELE_ARRAY_LEN(cases); i++) {
+        disk_put_text(f->disk, "/d/" STELE_SERVED_EPOCH_FILE, cases[i].text);
+        assert_ok(stele_served_epoch_read(f->vfs, &f->memory.mem, "/d", &epoch));
+        assert_int_equal(epoch, cases[i].epoch);
+    }
+}
+
 #define HEX "0123456789abcdef0123456789ABCDEF"
 
 /* Directory names (facts 2.1): the partition is after the last '-', states end in the whole suffix. */
@@ -445,6 +478,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_partition_metadata_crashes, setup, teardown),
         cmocka_unit_test_setup_teardown(test_meta_properties, setup, teardown),
         cmocka_unit_test_setup_teardown(test_clean_shutdown, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_served_epoch, setup, teardown),
         cmocka_unit_test_setup_teardown(test_clean_epoch, setup, teardown),
         cmocka_unit_test(test_dir_names),
     };
