@@ -90,6 +90,29 @@ void stele_image_init(struct stele_image *image, struct stele_mem *mem)
     stele_image__settings_init(&image->cluster);
 }
 
+/* The head of a list lies in the image itself. */
+static void adopt(struct stele_list *head, struct stele_list *from)
+{
+    if (stele_list_is_empty(from)) {
+        stele_list_init(head);
+        return;
+    }
+    head->next->prev = head->prev->next = head;
+}
+
+void stele_image_replace(struct stele_image *image, struct stele_image *from)
+{
+    stele_image_deinit(image);
+    *image = *from;
+    adopt(&image->removed, &from->removed);
+    adopt(&image->touched, &from->touched);
+    adopt(&image->gone, &from->gone);
+    adopt(&image->changes, &from->changes);
+    adopt(&image->past, &from->past);
+    adopt(&image->cluster.history, &from->cluster.history);
+    stele_image_init(from, image->mem);
+}
+
 struct stele_image_removed *stele_image_removed_of(const struct stele_image *image, const struct stele_uuid *topic_id,
                                                    const char *name)
 {

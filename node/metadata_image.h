@@ -141,6 +141,8 @@ struct stele_image {
 
 void stele_image_init(struct stele_image *image, struct stele_mem *mem);
 void stele_image_deinit(struct stele_image *image);
+/** Becomes what `from` is, which is empty afterwards, as after init. Both are of one memory. */
+void stele_image_replace(struct stele_image *image, struct stele_image *from);
 /** `time_ms` is that of the record. Errors: NO_MEMORY, CORRUPT (the record contradicts those before it),
  * UNSUPPORTED_VERSION (a level of a newer version); the image is then no longer to be trusted. */
 STELE_MUST_CHECK enum stele_err stele_image_apply(struct stele_image *image, const struct stele_metadata_record *record,

@@ -82,20 +82,26 @@ static void check_done(struct stele_job *job)
         mlog->idle(mlog);
 }
 
-/* Nothing of the old log is of use any more. */
+/* Nothing of the old log is of use any more. It goes when the image of the snapshot is there: without memory for that,
+ * or when the disk says now that it cannot be read, all is as it was. */
 static enum stele_err take(struct stele_metadata_log *mlog)
 {
     struct stele_env *env = mlog->shard->env;
     int64_t setting_records = mlog->image.setting_records, member_records = mlog->image.member_records;
     char path[STELE_PATH_BYTES];
+    struct stele_image image;
+    stele_image_init(&image, env->mem);
     enum stele_err err = path_of(mlog, &mlog->install_at, "", path);
     if (err == STELE_OK)
+        err = stele_metadata_snapshot_read(env, path, &image, &mlog->apply_error);
+    if (err == STELE_OK)
         err = stele_log_restart_at(mlog->log, mlog->install_at.end_offset);
-    if (err != STELE_OK)
+    if (err != STELE_OK) {
+        stele_image_deinit(&image);
         return err;
+    }
     stele_metadata_tail_cut(&mlog->tail, 0);
-    stele_image_deinit(&mlog->image);
-    stele_image_init(&mlog->image, env->mem);
+    stele_image_replace(&mlog->image, &image);
     mlog->replay.done = 0;
     mlog->applied_offset = mlog->install_at.end_offset;
     mlog->replay.offset = mlog->install_at.end_offset;
@@ -104,10 +110,9 @@ static enum stele_err take(struct stele_metadata_log *mlog)
     mlog->bytes = mlog->tried_bytes = 0;
     mlog->wants_trim = false;
     mlog->shard->is_changed = true;
-    err = stele_metadata_snapshot_read(env, path, &mlog->image, &mlog->apply_error);
     mlog->image.setting_records += setting_records + 1; /* settings are others now */
     mlog->image.member_records += member_records + 1;
-    return err;
+    return STELE_OK;
 }
 
 static void tell_replaced(struct stele_metadata_log *mlog)
@@ -134,10 +139,10 @@ static void end_install(struct stele_metadata_log *mlog)
         err = take(mlog);
     if (err == STELE_OK) {
         tell_replaced(mlog);
-    } else if (is_written || err == STELE_IO) {
+    } else if (err != STELE_NO_MEMORY && (is_written || err == STELE_IO)) {
         mlog->failed(mlog, err);
         return;
-    } else { /* damaged on its way, or there was no room for it */
+    } else { /* damaged on its way, or there was no room for it: fetched again */
         STELE_ASSERT(mlog->own_count < (int)STELE_ARRAY_LEN(mlog->own));
         mlog->own[mlog->own_count++] = (struct stele_quorum_event){.kind = STELE_QUORUM_FETCH_UNUSABLE};
     }

@@ -22,7 +22,7 @@ static void apply(struct stele_image *image, const struct stele_metadata_record 
 static void fill_cluster(struct stele_image *image)
 {
     static const struct stele_listener_address listeners[] = {{"CLIENT", "a", 1}, {"PEER", "::1", 2}};
-    static const struct stele_node_directory_id directories[] = {{{{1}}}, {{{2}}}};
+    static const struct stele_node_directory_id directories[] = {{{{1}}, 0}, {{{2}}, 0}};
     static const struct stele_voter voters[] = {{1, {{1}}, "a", 2}, {3, {{3}}, "c", 4}};
     struct stele_metadata_record record;
     for (int32_t id = 3; id >= 0; id--) {
@@ -41,7 +41,8 @@ static void fill_cluster(struct stele_image *image)
                                                            .level_min = 1,
                                                            .level_max = 2,
                                                            .is_fenced = true,
-                                                           .software_version = "0"}};
+                                                           .software_version = "0",
+                                                           .served_epoch = 30 + id}};
         apply(image, &record, 810);
     }
     record.u.node.node_epoch = 50;
@@ -100,7 +101,8 @@ static void fill(struct stele_image *image, uint8_t topics)
                                                                     .removing_count = 1,
                                                                     .offline = ids,
                                                                     .offline_count = 1,
-                                                                    .is_recovering = p == 1}};
+                                                                    .is_recovering = p == 1,
+                                                                    .is_unsynced = p == 2}};
             apply(image, &record, 2);
         }
         record = (struct stele_metadata_record){
@@ -224,7 +226,42 @@ static void test_round_trip(void **state)
     assert_int_equal(image.past_count, f->image.past_count);
     assert_int_equal(stele_image_topic_count(&image), stele_image_topic_count(&f->image));
     assert_int_equal(image.next_producer_id, 7000);
+    assert_true(stele_image_topic_named(&image, "t1")->partitions[2].state.is_unsynced);
+    assert_false(stele_image_topic_named(&image, "t1")->partitions[1].state.is_unsynced);
+    assert_int_equal(stele_image_member_of(&image, 3)->served_epoch, 33);
     stele_image_deinit(&image);
+}
+
+/* An image takes the place of another, whatever either was, and goes on from there; the one that it was is empty. */
+static void test_replace(void **state)
+{
+    struct fixture *f = *state;
+    for (uint8_t before = 0; before < 6; before++) {
+        struct stele_image image, from;
+        stele_image_init(&image, &f->env.mem.mem);
+        stele_image_init(&from, &f->env.mem.mem);
+        fill(&image, before);
+        stele_image_touch_all(&image);
+        if (before != 1)
+            fill(&from, (uint8_t)(5 - before));
+        stele_image_replace(&image, &from);
+        assert_null(from.by_name);
+        fill(&from, 5);
+        if (before == 1)
+            fill(&image, 5);
+        for (uint8_t i = 0; i < 2; i++) { /* what was left of the lists is linked */
+            struct stele_metadata_record record = {
+                .kind = STELE_METADATA_SETTING,
+                .u.setting = {
+                    .scope = STELE_SUBJECT_CLUSTER, .subject = "", .name = "n", .value = i == 0 ? "1" : NULL}};
+            apply(&image, &record, 2000 + i);
+            apply(&from, &record, 2000 + i);
+        }
+        if (before < 2)
+            assert_same(f, &image, &from);
+        stele_image_deinit(&image);
+        stele_image_deinit(&from);
+    }
 }
 
 /* Of damaged bytes anywhere, or of a file that was cut anywhere, the older snapshot takes the place where the log
@@ -427,6 +464,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_round_trip, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_replace, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_damage, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_every_call, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_memory, set_up, tear_down),
