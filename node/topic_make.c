@@ -80,24 +80,48 @@ static void turn_done(struct stele_active_turn *turn, enum stele_err err)
 
 /* Checks. */
 
-static enum stele_err check_settings(struct stele_topic_make *make)
+static enum stele_err check_one(struct stele_topic_make *make, size_t at)
 {
     int count = 0;
     const struct stele_setting_row *rows = stele_node_setting_rows(&count);
+    const struct stele_setting_pair *setting = &make->settings[at];
+    if (setting->value == NULL)
+        return stele_error_set(&make->error, STELE_INVALID_CONFIG, "%s has no value", setting->name);
+    enum stele_err err = stele_settings_check_topic(rows, count, setting->name, setting->value, &make->error);
+    for (size_t i = 0; i < at && err == STELE_OK; i++) {
+        if (strcmp(make->settings[i].name, setting->name) == 0)
+            err = stele_error_set(&make->error, STELE_INVALID_REQUEST, "%s is given twice", setting->name);
+    }
+    return err;
+}
+
+/* Each, and what of one another, or the node's, does not allow: as when they are changed (handle_settings.c). */
+static enum stele_err check_settings(struct stele_topic_make *make)
+{
+    struct stele_controller *control = make->control;
+    const char **names = stele_arena_array(&make->turn.arena, make->setting_count, sizeof(*names));
+    const char **values = stele_arena_array(&make->turn.arena, make->setting_count, sizeof(*values));
+    struct stele_settings *trial = NULL;
+    struct stele_log_config config;
+    if (make->setting_count > 0 && (names == NULL || values == NULL))
+        return stele_error_set(&make->error, STELE_NO_MEMORY, "memory ran out");
     for (size_t i = 0; i < make->setting_count; i++) {
-        const struct stele_setting_pair *setting = &make->settings[i];
-        if (setting->value == NULL)
-            return stele_error_set(&make->error, STELE_INVALID_CONFIG, "%s has no value", setting->name);
-        enum stele_err err = stele_settings_check_topic(rows, count, setting->name, setting->value, &make->error);
-        for (int side = 0; side < STELE_THROTTLE_SIDES && err == STELE_OK; side++) {
-            const char *list = stele_throttle_list_name((enum stele_throttle_side)side);
-            if (strcmp(setting->name, list) == 0)
-                err = stele_throttle_check_list(list, setting->value, &make->error);
-        }
+        enum stele_err err = check_one(make, i);
         if (err != STELE_OK)
             return err;
+        names[i] = make->settings[i].name;
+        values[i] = make->settings[i].value;
     }
-    return STELE_OK;
+    enum stele_err err =
+        stele_settings_overlay(control->node->settings, names, values, (int)make->setting_count, &trial, &make->error);
+    if (err != STELE_OK)
+        return err;
+    stele_node_log_config(trial, &config);
+    err = stele_node_check_log_config(&config, &make->error);
+    if (err == STELE_OK)
+        err = stele_throttle_check(trial, &make->error);
+    stele_settings_free(trial);
+    return err;
 }
 
 /* Of a list of replicas the list says how many partitions there are. */

@@ -80,42 +80,48 @@ static void test_refusals(void **state)
         struct stele_setting_pair setting;
         bool validates;
         enum stele_err err;
+        struct stele_setting_pair second;
     } rows[] = {
-        {"ok", -1, -1, {NULL, NULL}, false, STELE_OK},
-        {"ok", 3, 1, {"flush.before.ack", "true"}, false, STELE_OK},
-        {"ok", 3, 1, {NULL, NULL}, true, STELE_OK},
-        {"", 1, -1, {NULL, NULL}, false, STELE_INVALID_TOPIC_EXCEPTION},
-        {".", 1, -1, {NULL, NULL}, false, STELE_INVALID_TOPIC_EXCEPTION},
-        {"a/b", 1, -1, {NULL, NULL}, false, STELE_INVALID_TOPIC_EXCEPTION},
-        {"__cluster_metadata", 1, -1, {NULL, NULL}, false, STELE_INVALID_TOPIC_EXCEPTION},
-        {"taken", 1, -1, {NULL, NULL}, false, STELE_TOPIC_ALREADY_EXISTS},
-        {"taken", 1, -1, {NULL, NULL}, true, STELE_TOPIC_ALREADY_EXISTS},
-        {"x", 0, -1, {NULL, NULL}, false, STELE_INVALID_PARTITIONS},
-        {"x", -2, -1, {NULL, NULL}, false, STELE_INVALID_PARTITIONS},
-        {"x", 10001, -1, {NULL, NULL}, false, STELE_INVALID_PARTITIONS},
-        {"x", 1, 2, {NULL, NULL}, false, STELE_INVALID_REPLICATION_FACTOR},
-        {"x", 1, 0, {NULL, NULL}, false, STELE_INVALID_REPLICATION_FACTOR},
-        {"x", 1, 1, {"segment.bytes", "12"}, false, STELE_INVALID_CONFIG},
-        {"x", 1, 1, {"no.such", "1"}, false, STELE_INVALID_CONFIG},
-        {"x", 1, 1, {"log.dirs", "c"}, false, STELE_INVALID_CONFIG},
-        {"x", 1, 1, {"segment.bytes", "twelve"}, true, STELE_INVALID_CONFIG},
+        {"ok", -1, -1, {NULL, NULL}, false, STELE_OK, {NULL, NULL}},
+        {"ok", 3, 1, {"flush.before.ack", "true"}, false, STELE_OK, {NULL, NULL}},
+        {"ok", 3, 1, {NULL, NULL}, true, STELE_OK, {NULL, NULL}},
+        {"", 1, -1, {NULL, NULL}, false, STELE_INVALID_TOPIC_EXCEPTION, {NULL, NULL}},
+        {".", 1, -1, {NULL, NULL}, false, STELE_INVALID_TOPIC_EXCEPTION, {NULL, NULL}},
+        {"a/b", 1, -1, {NULL, NULL}, false, STELE_INVALID_TOPIC_EXCEPTION, {NULL, NULL}},
+        {"__cluster_metadata", 1, -1, {NULL, NULL}, false, STELE_INVALID_TOPIC_EXCEPTION, {NULL, NULL}},
+        {"taken", 1, -1, {NULL, NULL}, false, STELE_TOPIC_ALREADY_EXISTS, {NULL, NULL}},
+        {"taken", 1, -1, {NULL, NULL}, true, STELE_TOPIC_ALREADY_EXISTS, {NULL, NULL}},
+        {"x", 0, -1, {NULL, NULL}, false, STELE_INVALID_PARTITIONS, {NULL, NULL}},
+        {"x", -2, -1, {NULL, NULL}, false, STELE_INVALID_PARTITIONS, {NULL, NULL}},
+        {"x", 10001, -1, {NULL, NULL}, false, STELE_INVALID_PARTITIONS, {NULL, NULL}},
+        {"x", 1, 2, {NULL, NULL}, false, STELE_INVALID_REPLICATION_FACTOR, {NULL, NULL}},
+        {"x", 1, 0, {NULL, NULL}, false, STELE_INVALID_REPLICATION_FACTOR, {NULL, NULL}},
+        {"x", 1, 1, {"segment.bytes", "12"}, false, STELE_INVALID_CONFIG, {NULL, NULL}},
+        {"x", 1, 1, {"no.such", "1"}, false, STELE_INVALID_CONFIG, {NULL, NULL}},
+        {"x", 1, 1, {"log.dirs", "c"}, false, STELE_INVALID_CONFIG, {NULL, NULL}},
+        {"x", 1, 1, {"segment.bytes", "twelve"}, true, STELE_INVALID_CONFIG, {NULL, NULL}},
+        {"x", 1, 1, {"retention.ms", "5"}, true, STELE_INVALID_REQUEST, {"retention.ms", "5"}},
+        {"x", 1, 1, {"min.compaction.lag.ms", "9"}, true, STELE_INVALID_CONFIG, {"max.compaction.lag.ms", "8"}},
+        {"ok", 1, 1, {"min.compaction.lag.ms", "8"}, true, STELE_OK, {"max.compaction.lag.ms", "8"}},
     };
     (void)state;
     for (size_t i = 0; i < STELE_ARRAY_LEN(rows); i++) {
         struct node_answer answer;
         struct stele_uuid topic_id;
         struct node_world *world = node_world_new(i, 2);
+        const struct stele_setting_pair settings[] = {rows[i].setting, rows[i].second};
         node_world_set(world, "num.partitions", "2");
         node_world_start(world);
         struct node_conn *conn = node_world_greet(world, 2);
         assert_int_equal(node_conn_create_topic(conn, "taken", 1, &topic_id), STELE_OK);
-        struct stele_request request = {.header.api = STELE_API_CREATE_TOPIC,
-                                        .body.create_topic = {.name = rows[i].name,
-                                                              .partition_count = rows[i].partitions,
-                                                              .replication_factor = rows[i].replicas,
-                                                              .settings = &rows[i].setting,
-                                                              .setting_count = rows[i].setting.name != NULL,
-                                                              .validate_only = rows[i].validates}};
+        struct stele_request request = {
+            .header.api = STELE_API_CREATE_TOPIC,
+            .body.create_topic = {.name = rows[i].name,
+                                  .partition_count = rows[i].partitions,
+                                  .replication_factor = rows[i].replicas,
+                                  .settings = settings,
+                                  .setting_count = rows[i].second.name != NULL ? 2 : rows[i].setting.name != NULL,
+                                  .validate_only = rows[i].validates}};
         (void)node_conn_send(conn, &request, NULL, 0);
         assert_int_equal(take_create(conn, &answer), rows[i].err);
         const struct stele_create_topic_response *response = &answer.response.body.create_topic;
