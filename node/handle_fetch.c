@@ -297,6 +297,7 @@ static void read_all(struct fetch *all)
         read->max_bytes = (size_t)stele_max_i64(stele_min_i64(in->max_bytes, bytes_max), 0);
         read->isolation = request->isolation;
         read->rack = request->rack;
+        read->listener = all->call->session->listener->name;
         read->last_fetched_epoch = in->last_fetched_epoch;
         read->diverging = (struct stele_epoch_end){STELE_EPOCH_NONE, STELE_OFFSET_NONE};
         read->read_replica = STELE_NO_NODE;

@@ -65,6 +65,7 @@ struct stele_read_op {
     int64_t offset;
     size_t max_bytes;
     enum stele_isolation isolation;
+    const char *listener;       /* by which the consumer came: where another replica is it is told by that */
     const char *rack;           /* of the consumer; "": none. With one a follower may be told, or be read from */
     int32_t last_fetched_epoch; /* of the record before; -1: do not look whether it is there still */
 

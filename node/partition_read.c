@@ -110,6 +110,13 @@ static uint32_t rack_number(const struct stele_partition *partition, const char 
     return 0;
 }
 
+/* A consumer that came by one listener cannot be told of a node that has no address for it. */
+static bool is_reached(const struct stele_partition *partition, int32_t node_id, const char *listener)
+{
+    const struct stele_known_node *known = stele_nodes_find(partition->shard->nodes, node_id);
+    return known != NULL && stele_known_listener_of(known, listener) != NULL;
+}
+
 /* KIP-320: the records before are not there any more, or are others. KIP-392: a replica in the consumer's rack is asked
  * instead of the leader. True: that is the answer. */
 static bool is_elsewhere(struct stele_partition *partition, struct stele_read_op *read)
@@ -126,7 +133,7 @@ static bool is_elsewhere(struct stele_partition *partition, struct stele_read_op
     }
     uint32_t rack = replica->role == STELE_REPLICA_LEADER ? rack_number(partition, read->rack) : 0;
     int32_t node_id = rack != 0 ? stele_leader_read_replica(&replica->leader, rack, read->offset) : STELE_NO_NODE;
-    if (rack != 0 && node_id != replica->leader.node_id)
+    if (rack != 0 && node_id != replica->leader.node_id && is_reached(partition, node_id, read->listener))
         read->read_replica = node_id;
     return read->read_replica != STELE_NO_NODE;
 }

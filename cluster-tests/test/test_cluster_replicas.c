@@ -677,6 +677,62 @@ static void test_switched_on(void **state)
     assert_true(lost > 0);
 }
 
+/* What the leader answers a consumer of that rack from offset 0. */
+static int32_t sent_to(const char *rack)
+{
+    struct stele_fetch_partition wanted = {.topic_id = topic_id,
+                                           .max_bytes = 1000,
+                                           .current_leader_epoch = -1,
+                                           .last_fetched_epoch = -1,
+                                           .log_start_offset = -1,
+                                           .known_high_watermark = -1,
+                                           .damaged_offset = -1};
+    const struct stele_request request = {.header.api = STELE_API_FETCH,
+                                          .body.fetch = {.replica_id = -1,
+                                                         .max_bytes = 1000,
+                                                         .partitions = &wanted,
+                                                         .partition_count = 1,
+                                                         .cluster_id = "",
+                                                         .replica_epoch = -1,
+                                                         .session_epoch = -1,
+                                                         .rack = rack}};
+    const struct stele_fetch_response *response =
+        &cluster_nodes_ask(&cluster, partition()->leader_id, &request)->body.fetch;
+    assert_int_equal(response->result_count, 1);
+    assert_ok(response->results[0].err);
+    return response->results[0].preferred_read_replica;
+}
+
+/* A consumer is sent to the replica in its rack, but to none that has no address for the listener that it came by. */
+static void test_sent_elsewhere(void **state)
+{
+    const int replicas[] = {1, 2, 0};
+    struct stele_error error;
+    (void)state;
+    begin_nodes(1, NULL, NULL);
+    for (int i = 0; i < CLUSTER_NODES; i++) {
+        char rack[8];
+        (void)snprintf(rack, sizeof(rack), "r%d", i + 1);
+        assert_ok(stele_settings_set(cluster.nodes[i].settings, "broker.rack", rack, "test", &error));
+    }
+    begin_topic(replicas, 3, "2");
+    assert_ok(put(-1, 10));
+    cluster_nodes_run(&cluster, SECOND_US);
+    char rack[8];
+    (void)snprintf(rack, sizeof(rack), "r%d", (int)others[1]);
+    assert_int_equal(sent_to(rack), others[1]);
+    struct stele_image *image = &cluster_nodes_control(&cluster, others[0])->mlog.image;
+    struct stele_image_member *member = image->members;
+    while (member->node_id != others[1])
+        member = member->next;
+    member->listeners[0].name[0] = 'X';
+    image->member_records++;
+    change_topic("retention.ms", "100000000");
+    cluster_nodes_run(&cluster, SECOND_US);
+    assert_int_equal(sent_to(rack), STELE_NO_NODE);
+    end();
+}
+
 static int older_told, refused_told;
 
 static void note_older(struct sim_server *server, const struct stele_trace_event *event)
@@ -771,6 +827,7 @@ int main(void)
         cmocka_unit_test(test_shared_setting_of_a_node),
         cmocka_unit_test(test_shared_settings),
         cmocka_unit_test(test_switched_on),
+        cmocka_unit_test(test_sent_elsewhere),
         cmocka_unit_test(test_older_copy),
         cmocka_unit_test(test_failed_directory),
     };
