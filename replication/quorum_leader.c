@@ -75,11 +75,13 @@ static struct stele_quorum_progress *add_observer(struct stele_quorum *quorum, c
     return &quorum->observers[at];
 }
 
-static void remove_observer(struct stele_quorum *quorum, const struct stele_replica_key *key)
+/* Of a node that votes, whichever disk it listened with: one that is not there any more listens no more, and another
+ * that is makes itself known. */
+static void remove_observers(struct stele_quorum *quorum, int32_t node_id)
 {
     int32_t kept = 0;
     for (int32_t i = 0; i < quorum->observer_count; i++) {
-        if (!stele_replica_key_equal(&quorum->observers[i].key, key)) {
+        if (quorum->observers[i].key.node_id != node_id) {
             quorum->observers[kept++] = quorum->observers[i];
         }
     }
@@ -109,7 +111,7 @@ void stele_quorum__progress_move(struct stele_quorum *quorum, const struct stele
         }
     }
     for (int32_t i = 0; i < after->count; i++) {
-        remove_observer(quorum, &after->keys[i]);
+        remove_observers(quorum, after->keys[i].node_id);
         quorum->voters[i] = moved[i];
     }
 }

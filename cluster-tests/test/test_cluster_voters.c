@@ -67,6 +67,9 @@ static void test_readmit(void **state)
             assert_true(stele_quorum_is_voter(quorum_of(id)));
             assert_int_equal(stele_quorum_voters(quorum_of(id))->count, CLUSTER_NODES);
         }
+        const struct stele_quorum *quorum = quorum_of(leader);
+        for (int32_t i = 0; i < quorum->observer_count; i++) /* the disk that is gone listens no more */
+            assert_int_not_equal(quorum->observers[i].key.node_id, wiped);
         const struct stele_image *image = &cluster_nodes_control(&nodes, wiped)->mlog.image;
         assert_int_equal(image->voter_count, CLUSTER_NODES);
         for (size_t i = 0; i < image->voter_count; i++) {
