@@ -14,6 +14,7 @@ check tsan bash -c "cmake --preset tsan && cmake --build build/tsan -j $jobs --t
 check tsan-shards cluster-tests/process/test_shards.sh "$PWD/build/tsan/bin"
 check tsan-http cluster-tests/process/test_http.sh "$PWD/build/tsan/bin"
 check tsan-listeners cluster-tests/process/test_listeners.sh "$PWD/build/tsan/bin"
+check tsan-failover cluster-tests/process/test_failover.sh "$PWD/build/tsan/bin"
 check sim bash -c "cmake --preset dev && cmake --build build/dev -j $jobs && ctest --preset dev -L sim -V -j $jobs"
 check fuzz bash -c "cmake --preset fuzz && cmake --build build/fuzz -j $jobs && ctest --preset fuzz -j $jobs"
 for script in cluster-tests/process/test_*.sh cluster-tests/kafka/test_*.sh cluster-tests/golden/test_*.sh docs/test_*.sh; do

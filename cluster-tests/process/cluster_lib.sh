@@ -4,7 +4,8 @@ command -v python3 >/dev/null || { echo "needs python3"; exit 77; }
 work=$(mktemp -d)
 nodes=(0 0 0 0) outs=() started=() # processes: node K at K, and what else a test started
 trap 'for one in "${nodes[@]}" "${started[@]}"; do [ "$one" = 0 ] || kill -KILL "$one" 2>/dev/null || true; done; rm -rf "$work"' EXIT
-die() { echo "$name: $*"; tail -n 15 "$work"/log* "$work"/*.errors 2>/dev/null || true; exit 1; }
+export TSAN_OPTIONS="exitcode=66 log_path=$work/race" # of a build that looks for races: see no_races
+die() { echo "$name: $*"; cat "$work"/race* 2>/dev/null || true; tail -n 15 "$work"/log* "$work"/*.errors 2>/dev/null || true; exit 1; }
 
 ports=($(python3 -c 'import socket
 held = [socket.socket() for _ in range(3)]
@@ -23,3 +24,5 @@ begin_with() { # K OPTION...
 begin() { begin_with "$1" --node "$1" --set "broker.rack=r$1"; } # K
 ready() { read -r -t 60 word address <&"${outs[$1]}" && [ "$word" = ready ] || die "node $1 is not ready"; }
 end() { kill "-$2" "${nodes[$1]}"; wait "${nodes[$1]}" 2>/dev/null || true; nodes[$1]=0; }
+# At the end of a test that is run on a build with the thread sanitizer, too: whatever way a node ended, what it found is there.
+no_races() { ! ls "$work"/race* >/dev/null 2>&1 || die "data races"; }
