@@ -124,10 +124,7 @@ static int run_status(const struct stele_cli *cli, void *line)
     stele_topic_descriptions_free(topics);
     stele_cluster_description_free(cluster);
     stele_client_free(client);
-    if (status == STELE_CLI_DONE && !stele_document_print(&document, cli, &status))
-        view_cluster(cli, document.root);
-    stele_document_deinit(&document);
-    return status;
+    return stele_document_show(&document, cli, status, view_cluster);
 }
 
 static const struct stele_cli_option status_options[] = {

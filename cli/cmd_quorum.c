@@ -80,10 +80,7 @@ static int run_status(const struct stele_cli *cli, void *line)
         add_quorum(&document, quorum);
     stele_quorum_description_free(quorum);
     stele_client_free(client);
-    if (status == STELE_CLI_DONE && !stele_document_print(&document, cli, &status))
-        view_quorum(cli, document.root);
-    stele_document_deinit(&document);
-    return status;
+    return stele_document_show(&document, cli, status, view_quorum);
 }
 
 static const struct stele_cli_option status_options[] = {

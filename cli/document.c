@@ -144,6 +144,15 @@ bool stele_document_print(struct stele_document *document, const struct stele_cl
     return is_json || is_bad;
 }
 
+int stele_document_show(struct stele_document *document, const struct stele_cli *cli, int status,
+                        void (*view)(const struct stele_cli *cli, const cJSON *root))
+{
+    if (status == STELE_CLI_DONE && !stele_document_print(document, cli, &status))
+        view(cli, document->root);
+    stele_document_deinit(document);
+    return status;
+}
+
 /* Cells */
 
 static size_t put_number(const cJSON *item, enum stele_view view, bool is_exact, char *out_text, size_t capacity)

@@ -34,6 +34,10 @@ int64_t stele_document_get(const cJSON *object, const char *key, int64_t otherwi
 /** Prints the tree when JSON is asked for. True: that was all there is to do; *inout_status becomes FAILED when it
  * could not be printed. */
 bool stele_document_print(struct stele_document *document, const struct stele_cli *cli, int *inout_status);
+/** The end of a command that shows one document: when it was `status` DONE it is printed, or viewed by `view` when a
+ * person reads it. The document is gone after it. The status of the command. */
+int stele_document_show(struct stele_document *document, const struct stele_cli *cli, int status,
+                        void (*view)(const struct stele_cli *cli, const cJSON *root));
 
 /* How a value is shown. */
 enum stele_view {

@@ -42,6 +42,18 @@ void stele_partition_results_free(struct stele_partition_results *outcomes)
     stele_answer_free(outcomes);
 }
 
+/* Ends the wait with the answer's own error; NULL when it has no outcomes. */
+static struct stele_partition_results *outcomes_of(struct stele_waited *waited, enum stele_err err, const char *message,
+                                                   size_t count)
+{
+    struct stele_partition_results *outcomes = waited->arg;
+    stele_waited_end(waited, err, message);
+    if (err != STELE_OK)
+        return NULL;
+    outcomes->outcome_count = count;
+    return outcomes;
+}
+
 /* Reassigning */
 
 static void make_reassigned(struct stele_answer_memory *memory, const struct stele_reassign_result *from,
@@ -60,11 +72,9 @@ static void make_reassigned(struct stele_answer_memory *memory, const struct ste
 static void take_reassigned(struct stele_waited *waited, const struct stele_response *response)
 {
     const struct stele_reassign_response *from = &response->body.reassign;
-    struct stele_partition_results *outcomes = waited->arg;
-    stele_waited_end(waited, from->err, from->message);
-    if (from->err != STELE_OK)
+    struct stele_partition_results *outcomes = outcomes_of(waited, from->err, from->message, from->result_count);
+    if (outcomes == NULL)
         return;
-    outcomes->outcome_count = from->result_count;
     STELE_ANSWER_LIST(stele_answer_of(outcomes), outcomes->outcomes, from->result_count, from->results,
                       struct stele_partition_result, make_reassigned);
     sort_outcomes(outcomes);
@@ -114,11 +124,9 @@ static void make_elected(struct stele_answer_memory *memory, const struct stele_
 static void take_elected(struct stele_waited *waited, const struct stele_response *response)
 {
     const struct stele_elect_leaders_response *from = &response->body.elect_leaders;
-    struct stele_partition_results *outcomes = waited->arg;
-    stele_waited_end(waited, from->err, from->message);
-    if (from->err != STELE_OK)
+    struct stele_partition_results *outcomes = outcomes_of(waited, from->err, from->message, from->result_count);
+    if (outcomes == NULL)
         return;
-    outcomes->outcome_count = from->result_count;
     STELE_ANSWER_LIST(stele_answer_of(outcomes), outcomes->outcomes, from->result_count, from->results,
                       struct stele_partition_result, make_elected);
     sort_outcomes(outcomes);

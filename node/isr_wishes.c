@@ -37,7 +37,6 @@ static void try_later(struct stele_isr_wishes *wishes)
 static void take_back(struct stele_isr_wishes *wishes)
 {
     struct stele_list *front = wishes->waiting.next;
-    /* From the front, not from the end: gcc 12 takes the load of the end out of that loop, which then never ends. */
     while (!stele_list_is_empty(&wishes->sent)) {
         struct stele_list *first = wishes->sent.next;
         stele_list_remove(first);

@@ -103,34 +103,58 @@ static void test_one_node_elsewhere(void **state)
     stele_client_free(client);
 }
 
+/* A producer and a consumer of one client. */
+struct both {
+    struct producer_world *world;
+    struct stele_client *client;
+    struct stele_producer *producer;
+    struct stele_consumer *consumer;
+};
+
+/* Sends records of these numbers, and reads them. */
+static void pass_on(const struct both *both, int32_t partition, int from, int to)
+{
+    world_send(both->client, both->producer, partition, from, to);
+    flush(both->world, both->producer, to);
+    for (int64_t at = from; at < to; at++)
+        read_next(both->consumer, partition, at);
+}
+
+static void begin_both(struct both *both, struct producer_world *world, int32_t partition)
+{
+    struct stele_client *client = peer_client(&world->peer, quick);
+    *both = (struct both){.world = world,
+                          .client = client,
+                          .producer = world_producer(world, client, NULL),
+                          .consumer = consumer_of(client, NULL)};
+    assert_int_equal(stele_consumer_assign(both->consumer, partition, 0).code, 0);
+    pass_on(both, partition, 0, 5);
+}
+
+static void end_both(const struct both *both)
+{
+    stele_consumer_free(both->consumer);
+    stele_producer_free(both->producer);
+    stele_client_free(both->client);
+}
+
 /* The answer of who leads no more says who does: it is followed at once, without a question in between. */
 static void test_hint(void **state)
 {
     struct producer_world *world = *state;
     struct peer *peer = &world->peer;
     peer->gives_hints = true;
-    struct stele_client *client = peer_client(peer, quick);
-    struct stele_producer *producer = world_producer(world, client, NULL);
-    struct stele_consumer *consumer = consumer_of(client, NULL);
-    world_send(client, producer, 0, 0, 5);
-    flush(world, producer, 5);
-    assert_int_equal(stele_consumer_assign(consumer, 0, 0).code, 0);
-    for (int64_t at = 0; at < 5; at++)
-        read_next(consumer, 0, at);
+    struct both both;
+    begin_both(&both, world, 0);
     peer_move(peer, 0, 3);
     int metadatas = peer->metadatas;
     int64_t before_us = peer->env.mono_us;
-    world_send(client, producer, 0, 5, 10);
-    flush(world, producer, 10);
-    for (int64_t at = 5; at < 10; at++)
-        read_next(consumer, 0, at);
+    pass_on(&both, 0, 5, 10);
     assert_int_equal(peer->metadatas, metadatas);
     assert_int_equal(peer->env.mono_us, before_us);
     assert_true(peer_node(peer, 3)->produces > 0);
     assert_true(peer_node(peer, 3)->fetches > 0);
-    stele_consumer_free(consumer);
-    stele_producer_free(producer);
-    stele_client_free(client);
+    end_both(&both);
 }
 
 /* Without a hint the metadata says where it went, soon. */
@@ -138,25 +162,14 @@ static void test_by_metadata(void **state)
 {
     struct producer_world *world = *state;
     struct peer *peer = &world->peer;
-    struct stele_client *client = peer_client(peer, quick);
-    struct stele_producer *producer = world_producer(world, client, NULL);
-    struct stele_consumer *consumer = consumer_of(client, NULL);
-    assert_int_equal(stele_consumer_assign(consumer, 1, 0).code, 0);
-    world_send(client, producer, 1, 0, 5);
-    flush(world, producer, 5);
-    for (int64_t at = 0; at < 5; at++)
-        read_next(consumer, 1, at);
+    struct both both;
+    begin_both(&both, world, 1);
     int64_t before_us = peer->env.mono_us;
     peer_move(peer, 1, 1);
-    world_send(client, producer, 1, 5, 10);
-    flush(world, producer, 10);
-    for (int64_t at = 5; at < 10; at++)
-        read_next(consumer, 1, at);
+    pass_on(&both, 1, 5, 10);
     assert_true(peer->env.mono_us - before_us < 500000);
     assert_true(peer_node(peer, 1)->produces > 0);
-    stele_consumer_free(consumer);
-    stele_producer_free(producer);
-    stele_client_free(client);
+    end_both(&both);
 }
 
 /* Five batches to node 1, which acknowledges some, writes `lost` more without saying so, and holds the rest. */
@@ -366,26 +379,15 @@ static void test_other_address(void **state)
 {
     struct producer_world *world = *state;
     struct peer *peer = &world->peer;
-    struct stele_client *client = peer_client(peer, quick);
-    struct stele_producer *producer = world_producer(world, client, NULL);
-    struct stele_consumer *consumer = consumer_of(client, NULL);
-    assert_int_equal(stele_consumer_assign(consumer, 1, 0).code, 0);
-    world_send(client, producer, 1, 0, 5);
-    flush(world, producer, 5);
-    for (int64_t at = 0; at < 5; at++)
-        read_next(consumer, 1, at);
+    struct both both;
+    begin_both(&both, world, 1);
     peer_down(peer, 2);
     peer_node(peer, 2)->port = 77;
     peer_node(peer, 2)->is_down = false;
     peer->addresses[0] = 0;
-    world_send(client, producer, 1, 5, 10);
-    flush(world, producer, 10);
-    for (int64_t at = 5; at < 10; at++)
-        read_next(consumer, 1, at);
+    pass_on(&both, 1, 5, 10);
     assert_non_null(strstr(peer->addresses, "n2:77"));
-    stele_consumer_free(consumer);
-    stele_producer_free(producer);
-    stele_client_free(client);
+    end_both(&both);
 }
 
 /* The old leader answers when the new one has been asked: that is dropped, whatever it holds. */

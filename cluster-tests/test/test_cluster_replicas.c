@@ -240,15 +240,15 @@ static void test_forced(void **state)
     }
 }
 
-/* What replicas said before somebody led again tells nothing of what they have now: no leader is forced by it. */
-static void test_forced_by_old_answers(void **state)
+static const struct stele_partition_name the_partition = {"t", 0};
+static const struct stele_request force = {
+    .header.api = STELE_API_ELECT_LEADERS,
+    .body.elect_leaders = {.mode = STELE_ELECTION_UNCLEAN, .partitions = &the_partition, .partition_count = 1}};
+
+/* Nobody leads: the last in sync lost its power and is down, the other lacks what that had. */
+static void begin_leaderless(void)
 {
-    (void)state;
     const int replicas[] = {1, 2};
-    const struct stele_partition_name name = {"t", 0};
-    const struct stele_request request = {
-        .header.api = STELE_API_ELECT_LEADERS,
-        .body.elect_leaders = {.mode = STELE_ELECTION_UNCLEAN, .partitions = &name, .partition_count = 1}};
     begin(1, replicas, 2, "1");
     assert_ok(put(-1, 10));
     kill_node(others[1], SIM_DEATH_KILL);
@@ -256,8 +256,15 @@ static void test_forced_by_old_answers(void **state)
     kill_node(others[0], SIM_DEATH_POWER_ORDERED);
     sim_server_start(&cluster.nodes[others[1] - 1]);
     cluster_nodes_until(&cluster, is_leaderless, "nobody leads");
+}
+
+/* What replicas said before somebody led again tells nothing of what they have now: no leader is forced by it. */
+static void test_forced_by_old_answers(void **state)
+{
+    (void)state;
+    begin_leaderless();
     cluster_nodes_run(&cluster, 12 * SECOND_US);
-    struct cluster_ask *ask = cluster_nodes_send(&cluster, controller, &request);
+    struct cluster_ask *ask = cluster_nodes_send(&cluster, controller, &force);
     struct stele_controller *control = cluster_nodes_control(&cluster, controller);
     struct stele_image_topic *topic = stele_image_topic_named(&control->mlog.image, "t");
     for (int i = 0; i < 1000000 && !ask->is_done; i++) { /* as if one had led and gone at every moment between */
@@ -284,19 +291,8 @@ static bool is_unfenced(struct cluster_nodes *nodes)
 static void test_forced_past_a_silent_one(void **state)
 {
     (void)state;
-    const int replicas[] = {1, 2};
-    const struct stele_partition_name name = {"t", 0};
-    const struct stele_request request = {
-        .header.api = STELE_API_ELECT_LEADERS,
-        .body.elect_leaders = {.mode = STELE_ELECTION_UNCLEAN, .partitions = &name, .partition_count = 1}};
     char hosts[2][8];
-    begin(1, replicas, 2, "1");
-    assert_ok(put(-1, 10));
-    kill_node(others[1], SIM_DEATH_KILL);
-    cluster_nodes_until(&cluster, lacks_second_other, "the follower is out");
-    kill_node(others[0], SIM_DEATH_POWER_ORDERED);
-    sim_server_start(&cluster.nodes[others[1] - 1]);
-    cluster_nodes_until(&cluster, is_leaderless, "nobody leads");
+    begin_leaderless();
     sim_server_start(&cluster.nodes[others[0] - 1]);
     cluster_nodes_until(&cluster, is_unfenced, "it is back");
     cluster_nodes_run(&cluster, SECOND_US);
@@ -304,7 +300,7 @@ static void test_forced_past_a_silent_one(void **state)
     (void)snprintf(hosts[1], sizeof(hosts[1]), "n%d", (int)others[0]);
     int from = sim_net_host(&cluster.world, hosts[0]), to = sim_net_host(&cluster.world, hosts[1]);
     sim_net_delay(&cluster.world, from, to, 4 * SECOND_US);
-    struct cluster_ask *ask = cluster_nodes_send(&cluster, controller, &request);
+    struct cluster_ask *ask = cluster_nodes_send(&cluster, controller, &force);
     for (int i = 0; i < 100000 && !ask->is_done; i++)
         cluster_nodes_run(&cluster, 100);
     assert_true(ask->is_done);
@@ -331,20 +327,9 @@ static bool is_registered_anew(struct cluster_nodes *of)
 static void test_forced_past_one_that_starts(void **state)
 {
     (void)state;
-    const int replicas[] = {1, 2};
-    const struct stele_partition_name name = {"t", 0};
-    const struct stele_request request = {
-        .header.api = STELE_API_ELECT_LEADERS,
-        .body.elect_leaders = {.mode = STELE_ELECTION_UNCLEAN, .partitions = &name, .partition_count = 1}};
     char hosts[2][8];
     for (int dies = 0; dies < 2; dies++) {
-        begin(1, replicas, 2, "1");
-        assert_ok(put(-1, 10));
-        kill_node(others[1], SIM_DEATH_KILL);
-        cluster_nodes_until(&cluster, lacks_second_other, "the follower is out");
-        kill_node(others[0], SIM_DEATH_POWER_ORDERED);
-        sim_server_start(&cluster.nodes[others[1] - 1]);
-        cluster_nodes_until(&cluster, is_leaderless, "nobody leads");
+        begin_leaderless();
         former_epoch =
             stele_registry_find(&cluster_nodes_control(&cluster, controller)->active.registry, others[0])->node_epoch;
         sim_server_start(&cluster.nodes[others[0] - 1]);
@@ -356,7 +341,7 @@ static void test_forced_past_one_that_starts(void **state)
         (void)snprintf(hosts[1], sizeof(hosts[1]), "n%d", (int)others[0]);
         int from = sim_net_host(&cluster.world, hosts[1]), to = sim_net_host(&cluster.world, hosts[0]);
         sim_net_delay(&cluster.world, from, to, SECOND_US / 2);
-        const struct stele_response *response = cluster_nodes_ask(&cluster, controller, &request);
+        const struct stele_response *response = cluster_nodes_ask(&cluster, controller, &force);
         assert_false(is_unfenced(&cluster));
         assert_int_equal(response->body.elect_leaders.results[0].err, STELE_REQUEST_TIMED_OUT);
         assert_true(is_leaderless(&cluster));
@@ -367,7 +352,7 @@ static void test_forced_past_one_that_starts(void **state)
         } else {
             cluster_nodes_until(&cluster, is_unfenced, "it is back");
         }
-        assert_ok(ask(&request)->body.elect_leaders.results[0].err);
+        assert_ok(ask(&force)->body.elect_leaders.results[0].err);
         assert_int_equal(partition()->leader_id, others[dies]);
         end();
     }
