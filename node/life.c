@@ -147,7 +147,7 @@ static enum stele_err send_heartbeat(struct life_call *call, const struct stele_
     size_t offline_count = 0;
     for (int32_t i = 0; i < node->directory_count; i++) {
         if ((heartbeat->offline_directories & UINT32_C(1) << i) != 0)
-            offline[offline_count++].directory_id = node->directories[i];
+            offline[offline_count++] = (struct stele_node_directory_id){.directory_id = node->directories[i]};
     }
     struct stele_request request = {.header.api = STELE_API_NODE_HEARTBEAT,
                                     .body.node_heartbeat = {.node_id = heartbeat->node_id,

@@ -130,7 +130,7 @@ static enum stele_err add_topic(struct making *making, const struct stele_image_
 static void directories_of(const struct stele_uuid *ids, size_t count, struct stele_node_directory_id *out_ids)
 {
     for (size_t i = 0; i < count; i++)
-        out_ids[i].directory_id = ids[i];
+        out_ids[i] = (struct stele_node_directory_id){.directory_id = ids[i]};
 }
 
 static enum stele_err add_member(struct making *making, const struct stele_image_member *member)
