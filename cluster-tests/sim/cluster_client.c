@@ -341,10 +341,16 @@ static bool get_consumer(struct cluster_client *self, int topic)
     struct stele_setting settings[] = {{"fetch.max.wait.ms", wait},
                                        {"max.partition.fetch.bytes", most},
                                        {"auto.offset.reset", "earliest"},
+                                       {NULL, NULL},
                                        {NULL, NULL}};
     struct stele_result result;
+    char rack[24];
     if (self->consumer != NULL)
         return true;
+    if (self->run->plan.frame.has_racks) {
+        (void)snprintf(rack, sizeof(rack), "%lld", (long long)draw(self, 1, self->run->node_count));
+        settings[3] = (struct stele_setting){"client.rack", rack};
+    }
     if (!cluster_topic_make(self->run, &self->sim, topic))
         return false;
     self->consumer = stele_consumer_new(self->sim.client, self->run->book.topics[topic].name, settings, &result);

@@ -150,6 +150,8 @@ void cluster_plan_write(const struct cluster_plan *plan, FILE *file)
         (void)fprintf(file, "topics %d partitions %d\n", frame->topic_count, frame->partition_count);
     if (frame->sends_percent > 0 || frame->forces_nothing)
         (void)fprintf(file, "programs %d elect %d\n", frame->sends_percent, frame->forces_nothing ? 0 : 1);
+    if (frame->has_racks)
+        (void)fprintf(file, "racks\n");
     for (int i = 0; i < frame->topic_setting_count; i++)
         (void)fprintf(file, "topic %s %s\n", frame->topics[i].name, frame->topics[i].value);
     for (int i = 0; i < frame->node_setting_count; i++)
@@ -414,6 +416,8 @@ static bool take_frame(struct words *words, struct cluster_frame *frame, bool *o
         is_fine = take_number(words, &percent) && take(words, "elect") && take_number(words, &forces);
         frame->sends_percent = (int)percent;
         frame->forces_nothing = forces == 0;
+    } else if (take(words, "racks")) {
+        frame->has_racks = true;
     } else if (take(words, "topic")) {
         is_fine = take_setting(words, frame->topics, &frame->topic_setting_count);
     } else if (take(words, "node")) {

@@ -1,5 +1,5 @@
-/* Scripts: a plan of faults as text. What a seed drew is written as lines of a time, a fault, whom it befalls, how
- * long:
+/* Scripts: a plan of faults as text. What a seed drew is written as lines of a time, a fault, whom it befalls and for
+ * how long:
  *
  *     # stele-sim
  *     seed 42 nodes 3
@@ -11,8 +11,9 @@
  *
  *     lasts 200                            the calm begins when all of it is over, or then at the latest
  *     topics 1 partitions 3                (as the seed has it)
- *     programs 40 elect 0                  of 100 things that programs do, so many more are sends; 0: force no
- * elections topic min.insync.replicas 1          a setting of all topics; of all nodes: node NAME VALUE
+ *     programs 40 elect 0                  so many of 100 things that programs do are sends; 0: no forced elections
+ *     racks                                each node is in one of its own, and programs read in one of them
+ *     topic min.insync.replicas 1          a setting of all topics; of all nodes: node NAME VALUE
  *
  * Nodes have roles, by one partition: the first that is not led by the active controller when a role is named first.
  *
@@ -119,7 +120,7 @@ struct cluster_frame {
     int64_t lasts_us; /* 0: as long as any run */
     int topic_count, partition_count;
     int sends_percent;
-    bool forces_nothing;
+    bool forces_nothing, has_racks;
     struct cluster_setting topics[CLUSTER_SETTINGS_MAX], nodes[CLUSTER_SETTINGS_MAX];
     int topic_setting_count, node_setting_count;
 };

@@ -202,6 +202,8 @@ static void init_nodes(struct cluster *run, struct stele_prng *setup)
         set_int(node, "log.dir.reserve.bytes", 100000);
         set_int(node, "metadata.log.max.record.bytes.between.snapshots", snapshot_bytes);
         set_int(node, "num.network.threads", node->server.shard_count - STELE_SHARD_DATA);
+        if (run->plan.frame.has_racks)
+            set_int(node, "broker.rack", i + 1);
         for (int k = 0; k < run->plan.frame.node_setting_count; k++)
             set_text(node, run->plan.frame.nodes[k].name, run->plan.frame.nodes[k].value);
     }
