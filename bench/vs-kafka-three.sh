@@ -8,7 +8,7 @@
 #   --rounds N    turns of every measurement, after one that does not count (3)
 #   --mb N        size of what is produced in a turn (500); twelve times as much of the disk is taken
 #   --seconds N   how long latency and requests are measured in a turn (10)
-#   --kills N     leaders that are killed (50); Kafka's a tenth of it
+#   --kills N     leaders, and then controllers, that are killed (50); Kafka's a tenth of it
 #   --dir DIR     where both keep their data, on the file system to be measured (default: a directory under /tmp)
 #   --only WHO    measures one of them, for a look
 #
@@ -144,8 +144,17 @@ described() {
     fi
 }
 
-# The node that leads dies, and comes back when writing goes on; the next one dies when all are in sync.
-measure_kills() {  # WHO COUNT
+controller() {  # WHO
+    if [ "$1" = kafka ]; then
+        kafka_client org.apache.kafka.tools.MetadataQuorumCommand --bootstrap-server "$kafka_servers" describe --status | awk '/^LeaderId:/ {print $2}'
+    else
+        "$bin/stele" quorum status -o json | field 'answer["leader"]'
+    fi
+}
+
+# The node that leads (or the active controller, which holds a replica too) dies, and comes back when writing goes on; the next one dies when all
+# are in sync.
+measure_kills() {  # WHO COUNT leader|controller
     local i leader isr gaps="$work/gaps.$1" lines until
     make_topic "$1" gap 1
     : >"$gaps"
@@ -164,11 +173,12 @@ measure_kills() {  # WHO COUNT
             read -r leader isr < <(described "$1" gap)
         done
         sleep 1
+        [ "$3" = leader ] || leader=$(controller "$1")
         lines=$(wc -l <"$gaps")
         if [ "$1" = kafka ]; then kill -KILL "$("$kafka" pid "$leader")"; else kill -KILL "${stele_pids[leader]}"; wait "${stele_pids[leader]}" 2>/dev/null || true; fi
         while [ "$(wc -l <"$gaps")" -le "$lines" ] && [ $SECONDS -lt $until ]; do sleep 0.05; done
         sleep 1
-        note "$1.gap" "$(tail -n +$((lines + 1)) "$gaps" | sort -n | tail -n 1)"
+        note "$1.gap.$3" "$(tail -n +$((lines + 1)) "$gaps" | sort -n | tail -n 1)"
         if [ "$1" = kafka ]; then "$kafka" restart "$leader"; else run_node "$leader"; fi
     done
     kill "$client"
@@ -221,15 +231,17 @@ for ((turn = 0; turn <= rounds; turn++)); do
 done
 turn=1
 for one in $who; do
-    say "kills of $one"
-    start "$one"
-    measure_kills "$one" $([ "$one" = kafka ] && echo $((kills / 10 + 1)) || echo "$kills")
-    stop "$one"
+    for role in leader controller; do
+        say "kills of the $role of $one"
+        start "$one"
+        measure_kills "$one" $([ "$one" = kafka ] && echo $((kills / 10 + 1)) || echo "$kills") $role
+        stop "$one"
+    done
     say "$many partitions of $one"
     measure_many "$one"
 done
 for one in kafka stele; do # what was not measured
-    for key in produce.cpu produce.mbs p50 p99 rate single sync1.mbs sync1.single sync100.mbs sync100.single gap many.make many.idle many.rss many.start; do
+    for key in produce.cpu produce.mbs p50 p99 rate single sync1.mbs sync1.single sync100.mbs sync100.single gap.leader gap.controller many.make many.idle many.rss many.start; do
         [ -f "$work/figure.$one.$key" ] || echo 0 >"$work/figure.$one.$key"
     done
 done
@@ -248,8 +260,10 @@ pair "synced before each answer: MB/s" f0 sync1.mbs "3 times"
 pair "synced before each answer: requests/s" f0 sync1.single "20000"
 pair "the same, 100 partitions: MB/s" f0 sync100.mbs "3 times"
 pair "the same, 100 partitions: requests/s" f0 sync100.single "20000"
-pair "leader killed: longest gap between two answers, median ms" f0 gap "400"
-pair "leader killed: 99 % of the gaps, ms" q99 gap "1000"
+for role in leader controller; do
+    pair "$role killed: longest gap between two answers, median ms" f0 gap.$role "400"
+    pair "$role killed: 99 % of the gaps, ms" q99 gap.$role "1000"
+done
 pair "$many partitions: creation s" f2 many.make "3"
 pair "$many partitions: idle CPU of a node, %" f2 many.idle "1"
 pair "$many partitions: largest node, MiB" f0 many.rss "150"
