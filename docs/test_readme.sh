@@ -80,6 +80,10 @@ stele partition elect --all | cluster-tests/process/test_admin.sh | "$stele" par
 stele partition elect --unclean * | cluster-tests/process/test_admin.sh | "$stele" partition elect --unclean
 stele partition elect * | cluster-tests/process/test_admin.sh | "$stele" partition elect m
 stele node unregister * | cluster-tests/process/test_admin.sh | "$stele" node unregister
+stele config set * --cluster | cluster-tests/process/test_cli.sh | "$stele" config set --cluster
+stele config set * --topic * | cluster-tests/process/test_cli.sh | "$stele" config set --topic
+stele config unset * --topic * | cluster-tests/process/test_cli.sh | "$stele" config unset --topic
+ctest -R sim_scenario* | tools/test.sh | ctest --preset dev -L sim -V
 stele config set --cluster * | cluster-tests/process/test_cli.sh | "$stele" config set --cluster
 stele node status | cluster-tests/process/test_cli.sh | "$stele" node status
 stele node slowlog | docs/tour.sh | stele node slowlog
