@@ -94,6 +94,36 @@ static enum stele_err take_offline(struct stele_partition_alter *alter, const st
     return err;
 }
 
+/* Whether others are there that have everything, so that who is damaged may go from among them. */
+static bool may_go(const struct stele_partition_state *state, const struct stele_partition_view *view, int32_t node_id)
+{
+    for (int32_t i = 0; i < state->isr.count; i++) {
+        if (state->isr.ids[i] != node_id && stele_partition_view_accepts(view, state->isr.ids[i]))
+            return stele_node_set_has(&state->isr, node_id) || stele_node_set_has(&state->elr, node_id);
+    }
+    return false;
+}
+
+/* A replica in which committed records are damaged: it leaves the ISR and the ELR, and leads no more, until they are
+ * repaired and it is in sync again. The last one that has everything stays what it is. */
+static enum stele_err take_damaged(struct stele_partition_alter *alter, const struct stele_offline_replica *damaged)
+{
+    const struct stele_image *image = &alter->turn.active->control->mlog.image;
+    const struct stele_image_topic *topic = stele_image_topic_of(image, &damaged->topic_id);
+    struct stele_image_partition *partition = stele_image_partition_of(topic, damaged->partition);
+    struct stele_partition_change change = {.lost_tail = {.ids = {alter->request->node_id}, .count = 1}};
+    struct stele_partition_outcome outcome;
+    struct stele_partition_view view;
+    if (partition == NULL || partition->is_in_turn)
+        return STELE_OK;
+    stele_active_view(alter->turn.active, topic, &partition->state, NULL, NULL, &view);
+    if (!may_go(&partition->state, &view, alter->request->node_id))
+        return STELE_OK;
+    enum stele_err err = stele_active_change(&alter->turn, topic, damaged->partition, &change, NULL, &outcome);
+    partition->is_in_turn = err == STELE_OK && outcome.changed != 0;
+    return err;
+}
+
 enum stele_err stele_active_settle(struct stele_active_turn *turn, const struct stele_image_topic *topic,
                                    const struct stele_topic_settled *settled)
 {
@@ -138,6 +168,8 @@ static enum stele_err change_all(struct stele_partition_alter *alter, struct ste
     enum stele_err err = STELE_OK;
     for (size_t i = 0; i < request->offline_count && err == STELE_OK; i++)
         err = take_offline(alter, &request->offline[i]);
+    for (size_t i = 0; i < request->damaged_count && err == STELE_OK; i++)
+        err = take_damaged(alter, &request->damaged[i]);
     for (size_t i = 0; i < request->partition_count && err == STELE_OK; i++) {
         const struct stele_altered_partition *asked = &request->partitions[i];
         const struct stele_image_topic *topic = stele_image_topic_of(image, &asked->topic_id);

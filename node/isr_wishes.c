@@ -65,6 +65,46 @@ static size_t count_failed(const struct stele_isr_wishes *wishes)
     return count;
 }
 
+/* Damaged replicas. */
+
+static bool is_damage_to_be_told(const struct stele_isr_wishes *wishes, const struct stele_partition *partition)
+{
+    const struct stele_image *image = &wishes->control->mlog.image;
+    const struct stele_image_partition *known =
+        stele_image_partition_of(stele_image_topic_of(image, &partition->key.topic_id), partition->key.number);
+    int32_t self = wishes->control->node->node_id;
+    if (known == NULL)
+        return false;
+    bool is_in_sync = stele_node_set_has(&known->state.isr, self);
+    return known->state.isr.count > is_in_sync && (is_in_sync || stele_node_set_has(&known->state.elr, self));
+}
+
+static size_t count_damaged(const struct stele_isr_wishes *wishes)
+{
+    size_t count = 0;
+    for (struct stele_list *at = wishes->damaged.next; at != &wishes->damaged; at = at->next)
+        count += is_damage_to_be_told(wishes, STELE_CONTAINER_OF(at, struct stele_partition, damaged_link));
+    return count;
+}
+
+/* Errors: NO_MEMORY. */
+static enum stele_err fill_damaged(struct stele_isr_wishes *wishes)
+{
+    struct stele_alter_partition_request *request = &wishes->request.body.alter_partition;
+    size_t count = count_damaged(wishes);
+    struct stele_offline_replica *damaged = stele_arena_array(&wishes->arena, count, sizeof(*damaged));
+    if (damaged == NULL && count > 0)
+        return STELE_NO_MEMORY;
+    for (struct stele_list *at = wishes->damaged.next; at != &wishes->damaged; at = at->next) {
+        const struct stele_partition *partition = STELE_CONTAINER_OF(at, struct stele_partition, damaged_link);
+        if (is_damage_to_be_told(wishes, partition) && request->damaged_count < PARTITIONS_MAX)
+            damaged[request->damaged_count++] =
+                (struct stele_offline_replica){.topic_id = partition->key.topic_id, .partition = partition->key.number};
+    }
+    request->damaged = damaged;
+    return STELE_OK;
+}
+
 /* Errors: NO_MEMORY. */
 static enum stele_err fill_failed(struct stele_isr_wishes *wishes)
 {
@@ -192,6 +232,8 @@ static enum stele_err fill(struct stele_isr_wishes *wishes, int64_t node_epoch)
                                                         .partition_count = count,
                                                         .request_number = wishes->last_number + 1,
                                                         .quorum_epoch = wishes->control->mlog.quorum.election.epoch}};
+    if (err == STELE_OK)
+        err = fill_damaged(wishes);
     return err == STELE_OK ? fill_failed(wishes) : err;
 }
 
@@ -223,7 +265,8 @@ static int64_t due_ms(const struct stele_isr_wishes *wishes)
 {
     if (!stele_list_is_empty(&wishes->waiting))
         return wishes->retry_ms;
-    bool has_failed = !stele_list_is_empty(&wishes->failed) && count_failed(wishes) > 0;
+    bool has_failed = (!stele_list_is_empty(&wishes->failed) && count_failed(wishes) > 0) ||
+                      (!stele_list_is_empty(&wishes->damaged) && count_damaged(wishes) > 0);
     return has_failed ? stele_max_i64(wishes->retry_ms, wishes->tell_failed_ms) : INT64_MAX;
 }
 
@@ -276,9 +319,22 @@ static void partition_failed(void *arg, struct stele_partition *partition)
     post(wishes);
 }
 
+static void partition_damaged(void *arg, struct stele_partition *partition, bool is_damaged)
+{
+    struct stele_isr_wishes *wishes = &((struct stele_controller *)arg)->wishes;
+    if (is_damaged && !stele_list_is_empty(&partition->damaged_link))
+        return; /* it is said again and again */
+    stele_list_remove(&partition->damaged_link);
+    if (!is_damaged)
+        return;
+    stele_list_push(&wishes->damaged, &partition->damaged_link);
+    wishes->tell_failed_ms = INT64_MIN;
+    post(wishes);
+}
+
 void stele_isr_wishes_look(struct stele_isr_wishes *wishes)
 {
-    if (wishes->control != NULL && !stele_list_is_empty(&wishes->failed))
+    if (wishes->control != NULL && (!stele_list_is_empty(&wishes->failed) || !stele_list_is_empty(&wishes->damaged)))
         post(wishes);
 }
 
@@ -292,10 +348,12 @@ void stele_isr_wishes_begin(struct stele_isr_wishes *wishes, struct stele_contro
     stele_list_init(&wishes->waiting);
     stele_list_init(&wishes->sent);
     stele_list_init(&wishes->failed);
+    stele_list_init(&wishes->damaged);
     wishes->tell_failed_ms = wishes->retry_ms = INT64_MIN;
     stele_timer_init(&wishes->timer, go_on_later);
     hooks->isr_wish = wish_came;
     hooks->partition_failed = partition_failed;
+    hooks->partition_damaged = partition_damaged;
     hooks->arg = control;
 }
 
@@ -305,8 +363,11 @@ static void take_part_no_longer(struct stele_isr_wishes *wishes)
     stele_timer_cancel(control->shard->wheel, &wishes->timer);
     control->node->hooks.isr_wish = NULL;
     control->node->hooks.partition_failed = NULL;
+    control->node->hooks.partition_damaged = NULL;
     while (!stele_list_is_empty(&wishes->failed))
         stele_list_remove(wishes->failed.next);
+    while (!stele_list_is_empty(&wishes->damaged))
+        stele_list_remove(wishes->damaged.next);
     if (wishes->is_asking && wishes->peer != NULL)
         stele_link_cancel(&wishes->peer->control, &wishes->call);
     else if (wishes->is_asking)

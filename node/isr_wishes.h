@@ -8,7 +8,8 @@
  *     number: the controller works on no older copy after it, so the answer to the copy sent last is the last word.
  *  3. A wish is answered once: as the controller decided, or NOT_CONTROLLER when this node takes part no longer. While
  *     no controller answers, it waits.
- *  4. A replica that failed is told again and again until the image says so of it. */
+ *  4. A replica that failed is told again and again until the image says so of it; one that is damaged, until it is
+ *     neither in sync nor eligible there, while others are. */
 #ifndef STELE_NODE_ISR_WISHES_H
 #define STELE_NODE_ISR_WISHES_H
 
@@ -23,10 +24,11 @@ struct stele_isr_wishes {
     int64_t last_number; /* of a request */
     struct stele_task task;
     bool is_posted;
-    struct stele_timer timer; /* tries again */
-    int64_t retry_ms;         /* not before, after a failure */
-    struct stele_list failed; /* partitions of this node that are offline in this life (failed_link) */
-    int64_t tell_failed_ms;   /* not before; INT64_MIN: at once */
+    struct stele_timer timer;  /* tries again */
+    int64_t retry_ms;          /* not before, after a failure */
+    struct stele_list damaged; /* partitions of this node in which committed records are damaged (damaged_link) */
+    struct stele_list failed;  /* partitions of this node that are offline in this life (failed_link) */
+    int64_t tell_failed_ms;    /* not before; INT64_MIN: at once */
 
     /* the request under way */
     bool is_asking;

@@ -44,6 +44,8 @@ struct stele_cluster_hooks {
     void (*isr_wish)(void *arg, struct stele_isr_wish *wish);
     /** Its disk or log failed: it stays offline in this life of the node. Told once of each; it may be freed later. */
     void (*partition_failed)(void *arg, struct stele_partition *partition);
+    /** Committed records of it are damaged; or they were, and it is whole again. */
+    void (*partition_damaged)(void *arg, struct stele_partition *partition, bool is_damaged);
     /** A connection to that node closed, or could not be made: a hint that it is gone. */
     void (*connection_closed)(void *arg, int32_t node_id);
     void *arg;

@@ -37,6 +37,7 @@ void stele_observe__replica(struct stele_observation *observation, const struct 
     const struct stele_replica *replica = &partition->replica;
     int32_t leader_id = stele_replica_fetcher_leader(partition);
     struct stele_peer_view *peer = leader_id != STELE_NO_NODE ? peer_of(observation, leader_id) : NULL;
+    observation->views.damaged += partition->is_damaged;
     if (replica->role == STELE_REPLICA_LEADER)
         take_leader(&observation->views, replica);
     if (peer == NULL)

@@ -1,4 +1,5 @@
 #include "node/partition.h"
+#include "node/partition_repair.h"
 
 #include "base/check.h"
 #include "node/isr_wish.h"
@@ -235,6 +236,7 @@ void stele_partition_fail(struct stele_partition *partition)
     dir_state(partition)->has_failed_log = true;
     stele_timer_cancel(partition->shard->wheel, &partition->flush_timer);
     stele_timer_cancel(partition->shard->wheel, &partition->unlink_timer);
+    stele_repair_forget(partition);
     stele_replica__end(partition);
     stele_partition__refuse_acks(partition, STELE_KAFKA_STORAGE_ERROR);
     stele_partition__wake_reads(partition);

@@ -233,6 +233,16 @@ struct stele_partition {
     bool is_failed_told;
     struct stele_list failed_link; /* the control plane's */
 
+    /* damage (node/partition_repair.h) */
+    struct stele_list repair_link; /* of its shard's that are to be repaired */
+    int64_t repair_ms;             /* not before */
+    int32_t repair_tries;
+    bool is_damaged, is_suspended; /* its log is closed for it, or will be when nothing uses it any more */
+    bool is_damage_sent, is_damage_heard, is_damage_told, is_unrepaired_told;
+    bool sent_damage; /* the task's */
+    struct stele_task damage_task;
+    struct stele_list damaged_link; /* the control plane's */
+
     struct stele_task remove_task;
     void (*removed)(struct stele_partition *partition, void *arg);
     void *remove_arg;

@@ -2,6 +2,7 @@
 #include "base/check.h"
 #include "node/node_struct.h"
 #include "node/partition.h"
+#include "node/partition_repair.h"
 #include "node/replica_session.h"
 
 enum { RETRY_MS = 100 };
@@ -101,6 +102,7 @@ void stele_partition__job_done(struct stele_partition *partition)
     STELE_ASSERT(partition->job_count > 0);
     struct stele_shard *shard = partition->shard;
     partition->job_count--;
+    stele_repair_job_ended(partition);
     stele_partition__check_removed(partition);
     if (shard->is_stopping)
         stele_shard_check_stopped(shard);

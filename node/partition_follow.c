@@ -2,6 +2,7 @@
 #include "base/check.h"
 #include "node/node_struct.h"
 #include "node/partition.h"
+#include "node/partition_repair.h"
 #include "node/replica_fetcher.h"
 
 #include <string.h>
@@ -63,15 +64,18 @@ static void step(struct stele_partition *partition, struct stele_follower_event 
 /* Where what is damaged here begins: the leader must not count on it. */
 static void tell_damage(struct stele_partition *partition)
 {
-    const struct stele_log *log = partition->log;
     struct stele_follower_update update;
-    struct stele_follower_event event = {.kind = STELE_FOLLOWER_DAMAGE, .damaged_offset = STELE_OFFSET_NONE};
-    for (int i = 0; i < stele_log_damaged_count(log); i++) {
-        int64_t first_offset = stele_max_i64(stele_log_damaged(log, i)->first_offset, stele_log_start_offset(log));
-        event.damaged_offset =
-            event.damaged_offset < 0 ? first_offset : stele_min_i64(event.damaged_offset, first_offset);
-    }
+    struct stele_follower_event event = {.kind = STELE_FOLLOWER_DAMAGE,
+                                         .damaged_offset = stele_log_damage_offset(partition->log)};
     step(partition, &event, &update);
+}
+
+void stele_replica__damage_changed(struct stele_partition *partition)
+{
+    if (partition->replica.role != STELE_REPLICA_FOLLOWER || partition->replica.cut != STELE_CUT_NONE)
+        return;
+    tell_damage(partition);
+    ask(partition, INT64_MIN);
 }
 
 /* Cuts. */
@@ -130,6 +134,7 @@ static void cut_done(struct stele_op *op)
         replica->mark_count = 0;
         tell_damage(partition);
         enum stele_err err = take_behind_cut(partition);
+        stele_repair_look(partition);
         stele_replica__take_state(partition);
         if (err == STELE_OK)
             ask(partition, INT64_MIN);
@@ -166,6 +171,7 @@ static void begin_cut(struct stele_partition *partition, enum stele_replica_cut 
         ask(partition, INT64_MIN);
         return;
     }
+    replica->is_agreed = false;
     replica->cut = cut;
     replica->cut_offset = offset;
     go_on(partition);
@@ -326,6 +332,15 @@ static void look_for_readers(struct stele_partition *partition)
         set_read_from(partition, false);
 }
 
+static bool agrees(const struct stele_partition *partition, const struct stele_follower_ticket *ticket,
+                   const struct stele_fetch_answer *answer)
+{
+    const struct stele_follower *follower = &partition->replica.follower;
+    return answer->err == STELE_OK && !stele_epoch_end_is_known(&answer->diverging) &&
+           ticket->leader_epoch == follower->leader_epoch && ticket->generation == follower->generation &&
+           ticket->fetch_offset == stele_log_end_offset(partition->log);
+}
+
 void stele_replica__answered(struct stele_partition *partition, const struct stele_follower_ticket *ticket,
                              const struct stele_replica_answer *answer)
 {
@@ -346,6 +361,7 @@ void stele_replica__answered(struct stele_partition *partition, const struct ste
         STELE_METRIC_ADD(partition->shard->env->metrics, replica_fetch_errors, 1);
     event.own_end = stele_replica__epoch_end(partition, answer->answer.diverging.epoch);
     event.records = stele_fetched_records_begin(ticket);
+    replica->is_agreed = replica->is_agreed || agrees(partition, ticket, &answer->answer);
     if (answer->answer.err == STELE_OK && ticket->generation == replica->follower.generation &&
         ticket->fetch_offset == stele_log_end_offset(partition->log))
         bytes = take_batches(partition, ticket, answer, &event.records);
@@ -395,6 +411,7 @@ void stele_replica__follow(struct stele_partition *partition, const struct stele
     if (is_newer) {
         stele_replica_fetcher_leave(partition);
         partition->replica.leader_end_offset = -1;
+        partition->replica.is_agreed = false;
     }
     if (carry_out(partition, &update) && is_newer)
         ask(partition, update.deadline_ms);

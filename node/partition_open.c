@@ -3,6 +3,7 @@
 #include "node/isr_wish.h"
 #include "node/node_struct.h"
 #include "node/partition.h"
+#include "node/partition_repair.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -287,6 +288,8 @@ enum stele_err stele_partition_open(struct stele_node *node, const struct stele_
     stele_list_init(&partition->opening_link);
     stele_list_init(&partition->name_link);
     stele_list_init(&partition->failed_link);
+    stele_list_init(&partition->damaged_link);
+    stele_list_init(&partition->repair_link);
     stele_partition__init_timers(partition);
     stele_list_push(&node->partitions, &partition->all);
     partition->open_done = open_done_fn;
@@ -358,6 +361,8 @@ void stele_partition_free(struct stele_partition *partition)
     stele_log_free(partition->log);
     stele_list_remove(&partition->all);
     stele_list_remove(&partition->failed_link);
+    stele_list_remove(&partition->damaged_link);
+    stele_list_remove(&partition->repair_link);
     stele_mem_free(mem, partition->unlink_bases);
     stele_mem_free(mem, partition->revokes);
     stele_mem_free(mem, partition->replica.behind_cut);
@@ -403,6 +408,7 @@ static void remove_arrived(struct stele_task *task)
     }
     stele_partition__name_never(partition);
     partition->state = STELE_PARTITION_REMOVED;
+    stele_repair_forget(partition);
     stele_replica__end(partition);
     stele_partition__refuse_acks(partition, STELE_UNKNOWN_TOPIC_ID);
     stele_partition__wake_reads(partition);

@@ -2,6 +2,7 @@
 #include "base/check.h"
 #include "node/node_struct.h"
 #include "node/partition.h"
+#include "node/partition_repair.h"
 
 #include <string.h>
 
@@ -173,6 +174,8 @@ static void read_hot(struct stele_partition *partition, struct stele_read_op *re
         stele_slice_release(&read->slice);
     if (stele_log_is_failed(partition->log))
         stele_partition_fail(partition);
+    if (err == STELE_DAMAGED_RANGE)
+        stele_repair_look(partition);
     stele_op__finish(&read->op, err);
 }
 

@@ -5,6 +5,7 @@
 #include "node/isr_wish.h"
 #include "node/node_struct.h"
 #include "node/partition.h"
+#include "node/partition_repair.h"
 #include "node/replica_session.h"
 #include "storage/log_dirs.h"
 
@@ -309,6 +310,19 @@ void stele_replica__opened(struct stele_partition *partition)
 {
     stele_replica__configured(partition);
     stele_replica__take_state(partition);
+    stele_repair_look(partition);
+}
+
+void stele_replica__suspend(struct stele_partition *partition)
+{
+    struct stele_replica *replica = &partition->replica;
+    struct stele_follower_settings settings = follower_settings(partition, stele_log_config(partition->log));
+    stele_replica__end(partition);
+    stele_follower_init(&replica->follower, partition->shard->node->node_id, &settings);
+    replica->mark_count = 0;
+    replica->is_agreed = false;
+    replica->leader_end_offset = -1;
+    replica->has_state = true; /* the one that it had, unless another comes */
 }
 
 void stele_replica__end(struct stele_partition *partition)

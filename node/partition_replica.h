@@ -52,6 +52,7 @@ struct stele_replica {
     struct stele_replica_line *line; /* NULL: fetches from nobody */
     struct stele_timer fetch_timer;  /* a delayed fetch */
     int64_t read_ms;                 /* when a consumer last read from here */
+    bool is_agreed; /* the leader of this epoch took the log's end for one of its own: below it both are the same */
     bool is_throttled[STELE_THROTTLE_SIDES];
     int64_t leader_end_offset; /* as the leader last said it; -1: it said nothing yet */
 
@@ -127,6 +128,10 @@ bool stele_replica__is_held_back(struct stele_partition *partition);
 /** A consumer reads from this follower: for a while the leader is asked to tell of its high watermark at once. */
 void stele_replica__read_from(struct stele_partition *partition);
 void stele_replica__follow_configured(struct stele_partition *partition, struct stele_follower_settings settings);
+/** What is damaged of the log is another: the leader is told. */
+void stele_replica__damage_changed(struct stele_partition *partition);
+/** The log is to be closed and opened again: as if the replica had not begun, with the state that it has. */
+void stele_replica__suspend(struct stele_partition *partition);
 void stele_replica__init_following(struct stele_partition *partition);
 /** The address of its leader may be known now. */
 void stele_replica__follow_again(struct stele_partition *partition);

@@ -432,6 +432,12 @@ static void begin_group(struct stele_shard *shard)
     group->in_flight_max = STELE_FETCHES_IN_FLIGHT;
 }
 
+struct stele_link_group *stele_replica_fetchers_group(struct stele_shard *shard)
+{
+    begin_group(shard);
+    return &shard->fetchers.group;
+}
+
 static struct stele_replica_fetcher *fetcher_to(struct stele_shard *shard, int32_t node_id)
 {
     struct stele_list *all = &shard->fetchers.all;

@@ -29,6 +29,9 @@ void stele_replica_fetchers_stop(struct stele_shard *shard);
 /** At the end of the node. */
 void stele_replica_fetchers_free(struct stele_shard *shard);
 
+/** The links of a shard's replicas have it in common. */
+struct stele_link_group *stele_replica_fetchers_group(struct stele_shard *shard);
+
 /** The partition follows `leader_id` from now on; its question is due. False: there is no memory, or nobody knows where
  * that node is. */
 bool stele_replica_fetcher_join(struct stele_partition *partition, int32_t leader_id);

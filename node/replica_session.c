@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "node/node_struct.h"
+#include "node/partition_repair.h"
 
 #include <string.h>
 
@@ -296,6 +297,8 @@ static void read(struct stele_replica_part *part, struct look *look, int64_t byt
     look->is_put_off = err == STELE_NO_MEMORY;
     if (stele_log_is_failed(partition->log))
         stele_partition_fail(partition);
+    if (err == STELE_DAMAGED_RANGE)
+        stele_repair_look(partition);
     if (err != STELE_OK && err != STELE_NO_MEMORY)
         look->answer.err = err == STELE_IO || err == STELE_OFFLINE ? STELE_KAFKA_STORAGE_ERROR : err;
 }

@@ -4,6 +4,7 @@
 #include "node/isr_wish.h"
 #include "node/node_struct.h"
 #include "node/partition.h"
+#include "node/partition_repair.h"
 #include "node/replica_fetcher.h"
 #include "node/session.h"
 #include "node/slowlog.h"
@@ -66,6 +67,7 @@ void stele_shard_deinit(struct stele_shard *shard)
 {
     if (shard->env == NULL)
         return;
+    stele_repairs_free(shard);
     stele_replica_fetchers_free(shard);
     stele_isr_wishes_free(shard);
     stele_nodes_unref(shard->nodes);
@@ -156,6 +158,7 @@ static void stop_arrived(struct stele_task *task)
 {
     struct stele_shard *shard = STELE_CONTAINER_OF(task, struct stele_shard, stop_task);
     shard->is_stopping = true;
+    stele_repairs_stop(shard);
     stele_replica_fetchers_stop(shard);
     stele_timer_cancel(shard->wheel, &shard->retain_timer);
     stele_timer_cancel(shard->wheel, &shard->expire_timer);

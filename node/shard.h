@@ -18,6 +18,7 @@
 
 struct stele_node;
 struct stele_partition;
+struct stele_repairs;
 struct stele_slowlog;
 
 /** Names a partition for ever. */
@@ -83,6 +84,7 @@ struct stele_shard {
     struct stele_list wishes; /* under way (node/isr_wish.h) */
     struct stele_replica_fetchers fetchers;
     struct stele_throttled throttled;
+    struct stele_repairs *repairs;      /* NULL: nothing was ever damaged */
     struct stele_list replica_sessions; /* of its connections (node/replica_session.h) */
 
     _Atomic bool is_changed; /* an offset that the checkpoints hold moved since the last round; other shards ask */

@@ -229,6 +229,8 @@ struct stele_alter_partition_request {
     int64_t request_number; /* rises within a life of the node; a repetition gets a new one */
     const struct stele_offline_replica *offline;
     size_t offline_count;
+    const struct stele_offline_replica *damaged; /* of the node that asks: committed records are damaged there */
+    size_t damaged_count;
     int32_t quorum_epoch; /* in which it believes the controller to be: one of another refuses it; 0: not said */
 };
 

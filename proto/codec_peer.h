@@ -227,6 +227,7 @@ STELE_CODEC_ARRAY(offline_replica, struct stele_offline_replica, Stele__Wire__Of
     F(int, node_epoch)                                                                                                 \
     F(list, partitions, partition_count, altered_partition)                                                            \
     F(int, request_number)                                                                                             \
+    F(list, damaged, damaged_count, offline_replica)                                                                   \
     F(list, offline, offline_count, offline_replica)                                                                   \
     F(int, quorum_epoch)
 STELE_CODEC_MESSAGE(alter_partition_request, struct stele_alter_partition_request, Stele__Wire__AlterPartitionRequest,

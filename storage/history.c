@@ -8,7 +8,7 @@
 
 enum { FILE_BYTES_MAX = 1 << 20, LINE_BYTES_MAX = 160 };
 
-static const char *const kinds[] = {"roll", "delete", "cut", "damage", "rebuild"};
+static const char *const kinds[] = {"roll", "delete", "cut", "damage", "rebuild", "repair"};
 static const char *const reason_names[STELE_REASON_COUNT] = {
 #define R(name, text) #name,
     STELE_REASONS(R)

@@ -26,7 +26,8 @@
     R(APPEND_FAILED, "append failed")                                                                                  \
     R(INDEX_MISSING, "index missing")                                                                                  \
     R(INDEX_WRONG, "index disagrees with the log")                                                                     \
-    R(SNAPSHOT, "a snapshot of the metadata was taken")
+    R(SNAPSHOT, "a snapshot of the metadata was taken")                                                                \
+    R(REPAIRED, "fetched from another replica")
 
 enum stele_reason {
 #define R(name, text) STELE_REASON_##name,
@@ -41,16 +42,17 @@ enum stele_history_kind {
     STELE_HISTORY_DELETE,
     STELE_HISTORY_CUT,
     STELE_HISTORY_DAMAGE,
-    STELE_HISTORY_REBUILD
+    STELE_HISTORY_REBUILD,
+    STELE_HISTORY_REPAIR
 };
 
-/** "roll", "delete", "cut", "damage", "rebuild". */
+/** "roll", "delete", "cut", "damage", "rebuild", "repair". */
 const char *stele_history_kind_name(enum stele_history_kind kind);
 
 struct stele_history_event {
     int64_t wall_ms;
     enum stele_history_kind kind;
-    int64_t offset; /* new base, deleted base, first offset cut or damaged */
+    int64_t offset; /* new base, deleted base, first offset cut, damaged or repaired */
     int64_t bytes;  /* of the deleted segment, the cut or the range */
     enum stele_reason reason;
 };

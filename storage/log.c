@@ -16,6 +16,7 @@ enum stele_err stele_log__new(const struct stele_log_open *open, struct stele_lo
     log->env = open->env;
     log->config = open->config;
     log->last_snapshot = -1;
+    log->suspect_offset = -1;
     log->opened_point = open->recovery_point;
     log->last_flush_ms = stele_env_mono_ms(open->env);
     log->opened_ms = log->last_flush_ms;
@@ -397,6 +398,21 @@ const struct stele_damaged_range *stele_log_damaged(const struct stele_log *log,
 {
     STELE_ASSERT(index >= 0 && index < log->damaged_count);
     return &log->damaged[index];
+}
+
+int64_t stele_log_suspect_offset(const struct stele_log *log)
+{
+    return log->suspect_offset >= log->log_start_offset ? log->suspect_offset : -1;
+}
+
+int64_t stele_log_damage_offset(const struct stele_log *log)
+{
+    int64_t offset = stele_log_suspect_offset(log);
+    for (int i = 0; i < log->damaged_count; i++) {
+        int64_t first_offset = stele_max_i64(log->damaged[i].first_offset, log->log_start_offset);
+        offset = offset < 0 ? first_offset : stele_min_i64(offset, first_offset);
+    }
+    return offset;
 }
 
 int stele_log_expire_producers(struct stele_log *log)

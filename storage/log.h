@@ -33,6 +33,8 @@ struct stele_log_open {
     int64_t recovery_point;   /* of its checkpoint; 0 without */
     int64_t log_start_offset; /* of its checkpoint; 0 without */
     int64_t high_watermark;   /* of its checkpoint; -1 without: log start */
+    bool is_suspect;          /* scanned from the segment of suspect_offset on, wherever the recovery point is */
+    int64_t suspect_offset;
 };
 
 /** What recovery did, for traces, metrics and tests. */
@@ -266,9 +268,17 @@ int64_t stele_log_flush_due(const struct stele_log *log);
  * it went on, INT64_MAX when no sound batch of the segment lies behind. */
 struct stele_damaged_range {
     int64_t first_offset, last_offset, segment_base, pos, end_pos;
+    int64_t
+        pos_offset; /* of the batch that belongs at `pos`: first_offset, or less where the log's start lies between */
 };
 int stele_log_damaged_count(const struct stele_log *log);
 const struct stele_damaged_range *stele_log_damaged(const struct stele_log *log, int index);
+
+/** Where what is damaged begins: of the known ranges and of what a read met since; -1: nothing is. */
+int64_t stele_log_damage_offset(const struct stele_log *log);
+/** A read met damage that is in no known range yet: opened anew, is_suspect from this offset on, the log knows it. -1:
+ * none did. */
+int64_t stele_log_suspect_offset(const struct stele_log *log);
 
 /** Asserts the invariants of the log and its segments, unless it is FAILED. */
 void stele_log_check(const struct stele_log *log);

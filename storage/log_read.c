@@ -23,6 +23,8 @@ enum stele_err stele_log__report_damage(struct stele_log *log, const struct stel
                                         int64_t pos)
 {
     stele_trace(log->env, STELE_TRACE_LOG_DAMAGED, log->name, stele_cached_file_path(seg->file), offset, pos, 0);
+    if (!is_damaged(log, offset))
+        log->suspect_offset = log->suspect_offset < 0 ? offset : stele_min_i64(log->suspect_offset, offset);
     return STELE_DAMAGED_RANGE;
 }
 

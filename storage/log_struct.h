@@ -42,6 +42,7 @@ struct stele_log {
 
     struct stele_damaged_range *damaged;
     int damaged_count, damaged_capacity;
+    int64_t suspect_offset; /* the lowest one at which a read met damage that is not known; -1 none */
 
     struct stele_batch_header *headers; /* scratch of an append: the batches' headers */
     struct stele_control *controls;     /* and what those of control say */

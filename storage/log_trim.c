@@ -183,6 +183,7 @@ enum stele_err stele_log_restart_at(struct stele_log *log, int64_t offset)
     log->recovery_point = log->checkpoint_point = offset;
     log->last_snapshot = -1;
     log->damaged_count = 0;
+    log->suspect_offset = -1;
     log->has_new_names = true;
     STELE_METRIC_ADD(log->env->metrics, log_truncations, 1);
     stele_trace(log->env, STELE_TRACE_LOG_TRUNCATED, log->name, "it starts anew", offset, 0, 0);
@@ -292,6 +293,8 @@ static enum stele_err cut(struct stele_log *log, int64_t offset)
         kept++;
     }
     log->damaged_count = kept;
+    if (log->suspect_offset >= offset)
+        log->suspect_offset = -1;
     err = stele_log__rebuild_producers(log, offset);
     if (err == STELE_OK)
         err = roll_behind_hole(log, offset, is_damaged);

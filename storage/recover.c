@@ -31,7 +31,27 @@ enum stele_err stele_recovery_fail(struct stele_recovery *rec, enum stele_err er
                            way_out);
 }
 
-static void note_damage(struct stele_recovery *rec, const struct stele_history_event *event)
+/* A repair that began there has ended, and with it those of the same range that did not. */
+static void note_repaired(struct stele_recovery *rec, int64_t offset)
+{
+    int64_t from = offset, to = -1;
+    int kept = 0;
+    for (int i = 0; i < rec->hint_count; i++) {
+        if (rec->hints[i].offset == offset)
+            to = stele_max_i64(to, rec->hints[i].to);
+    }
+    for (int i = 0; i < rec->hint_count; i++) {
+        if (rec->hints[i].to == to)
+            from = stele_min_i64(from, rec->hints[i].offset);
+    }
+    for (int i = 0; i < rec->hint_count; i++) {
+        if (rec->hints[i].offset < from || rec->hints[i].offset >= to)
+            rec->hints[kept++] = rec->hints[i];
+    }
+    rec->hint_count = kept;
+}
+
+static void add_hint(struct stele_recovery *rec, const struct stele_recovery_hint *hint)
 {
     if (rec->hint_count == rec->hint_capacity) {
         int capacity = rec->hint_capacity == 0 ? 8 : rec->hint_capacity * 2;
@@ -44,8 +64,22 @@ static void note_damage(struct stele_recovery *rec, const struct stele_history_e
         rec->hints = hints;
         rec->hint_capacity = capacity;
     }
-    rec->hints[rec->hint_count++] =
-        (struct stele_recovery_hint){.offset = event->offset, .bytes = event->bytes, .end = INT64_MAX};
+    rec->hints[rec->hint_count++] = *hint;
+}
+
+static void note_damage(struct stele_recovery *rec, const struct stele_history_event *event)
+{
+    add_hint(rec, &(struct stele_recovery_hint){
+                      .offset = event->offset, .bytes = event->bytes, .end = INT64_MAX, .to = event->offset + 1});
+}
+
+/* In its line the place of the bytes is taken by the offset behind. */
+static void note_repair(struct stele_recovery *rec, const struct stele_history_event *event)
+{
+    if (event->reason == STELE_REASON_REPAIRED)
+        note_repaired(rec, event->offset);
+    else
+        add_hint(rec, &(struct stele_recovery_hint){.offset = event->offset, .end = INT64_MAX, .to = event->bytes});
 }
 
 /* A truncation ends what was said of the offsets from there on. It may not have become durable, but for that of a torn
@@ -86,6 +120,8 @@ static void note_event(void *arg, const struct stele_history_event *event)
                        event->reason == STELE_REASON_RETENTION_SIZE || event->reason == STELE_REASON_LOG_START;
     if (event->kind == STELE_HISTORY_DAMAGE)
         note_damage(rec, event);
+    else if (event->kind == STELE_HISTORY_REPAIR)
+        note_repair(rec, event);
     else if (event->kind == STELE_HISTORY_CUT)
         note_cut(rec, event->offset, event->reason);
     else if (event->kind == STELE_HISTORY_DELETE && is_at_front)
@@ -644,6 +680,8 @@ static enum stele_err recover(struct stele_recovery *rec, bool *out_is_clean)
     if (log->segment_count > 0) {
         rec->start = stele_max_i64(rec->start, log->segments[0]->base_offset);
         first = open->was_clean ? log->segment_count - 1 : stele_log__floor(rec->log, open->recovery_point);
+        if (open->is_suspect)
+            first = (int)stele_min_i64(first, stele_log__floor(rec->log, open->suspect_offset));
         /* No flush ever reached it: its name may be the page cache's alone, and a later one must not outlive it. */
         if (!open->was_clean && open->recovery_point <= log->segments[0]->base_offset) {
             log->is_first_unnamed = open->is_unnamed && log->segment_count == 1;

@@ -10,6 +10,7 @@
 struct stele_recovery_hint {
     int64_t offset, bytes; /* its first offset, and how much of the file it takes */
     int64_t end;           /* it was cut off there since; INT64_MAX: it was not */
+    int64_t to;            /* what is bad at offsets below is damage too: it was being repaired */
 };
 
 struct stele_recovery {

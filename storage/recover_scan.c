@@ -206,9 +206,11 @@ static enum stele_err learn_known_end(struct segment_scan *scan, int64_t *out_en
  * points may be lower than they were. */
 static bool is_below_point(const struct stele_recovery *rec, int64_t offset)
 {
-    const struct stele_recovery_hint *hint = hint_at(rec, offset);
     int64_t wanted = stele_max_i64(offset, rec->start); /* what the log's start passed is nobody's loss */
-    return wanted < rec->point || (hint != NULL && wanted < hint->end);
+    bool is_below = wanted < rec->point;
+    for (int i = 0; i < rec->hint_count && !is_below; i++)
+        is_below = offset >= rec->hints[i].offset && offset < rec->hints[i].to && wanted < rec->hints[i].end;
+    return is_below;
 }
 
 /* Below the recovery point all was synced as it was appended. Above it bytes of an earlier life of the file may lie
@@ -366,6 +368,7 @@ enum stele_err stele_recovery_damage(struct stele_recovery *rec, int at, const s
     int64_t bytes = stele_min_i64(range->end_pos, seg->bytes) - range->pos;
     damaged.first_offset = stele_max_i64(range->first_offset, rec->start);
     damaged.segment_base = seg->base_offset;
+    damaged.pos_offset = range->first_offset;
     /* Below the start nobody can ask for it, but later starts must know where the segment goes on. */
     bool is_passed = range->last_offset < rec->start;
     if (is_passed && range->end_pos == INT64_MAX)
@@ -460,6 +463,16 @@ static enum stele_err cut_tail(struct stele_recovery *rec, struct stele_segment 
     rec->report.bytes_cut += bytes;
     note_cut(rec, rec->end, bytes, STELE_REASON_TORN_TAIL);
     return STELE_OK;
+}
+
+/* The same of a sealed segment whose batches are all there. */
+static enum stele_err cut_rest(struct stele_recovery *rec, struct stele_segment *seg, int64_t end, int64_t pos)
+{
+    int64_t end_before = rec->end;
+    rec->end = end;
+    enum stele_err err = cut_tail(rec, seg, pos);
+    rec->end = end_before;
+    return err;
 }
 
 /* Segment `at` begins before the one before it ends: a truncation that did not become durable left one of the two. A
@@ -731,6 +744,8 @@ enum stele_err stele_recovery_scan_one(struct stele_recovery *rec, int at, bool 
                                         .end_pos = INT64_MAX};
     if (range.first_offset <= range.last_offset && (is_gap || scan.bad_pos >= 0))
         err = stele_recovery_damage(rec, at, &range);
+    else if (scan.bad_pos >= 0 && at + 1 < log->segment_count) /* no offset is missing: of before a repair */
+        err = cut_rest(rec, scan.seg, scan.expected, scan.bad_pos);
     if (err == STELE_OK && rebuild)
         err = stele_segment_seal(scan.seg);
     return err;
