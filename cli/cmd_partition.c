@@ -1,6 +1,7 @@
 /* partition: where the replicas of partitions lie, and who leads. */
 #include "base/err.h"
 #include "cli/document.h"
+#include "cli/move_throttle.h"
 #include "cli/options.h"
 #include "cli/progress.h"
 
@@ -44,6 +45,8 @@ static int add_outcomes(const struct stele_cli *cli, struct stele_document *docu
 struct reassign {
     struct stele_cli_words words;
     bool is_cancel, is_wait;
+    const char *rate; /* of --throttle; NULL: none */
+    int64_t bytes_per_second;
 };
 
 /* A line's wishes. */
@@ -203,8 +206,8 @@ static int wait_for(const struct stele_cli *cli, struct stele_client *client, co
     return status;
 }
 
-static int reassign(const struct stele_cli *cli, struct stele_client *client, const struct reassign *options,
-                    const struct wishes *wishes)
+static int reassign_now(const struct stele_cli *cli, struct stele_client *client, const struct reassign *options,
+                        const struct wishes *wishes)
 {
     struct stele_partition_results *outcomes = NULL;
     struct stele_document document;
@@ -222,10 +225,29 @@ static int reassign(const struct stele_cli *cli, struct stele_client *client, co
     return status;
 }
 
+static int reassign(const struct stele_cli *cli, struct stele_client *client, const struct reassign *options,
+                    const struct wishes *wishes)
+{
+    struct stele_move_throttle throttle;
+    if (options->rate == NULL)
+        return reassign_now(cli, client, options, wishes);
+    int status =
+        stele_move_throttle_begin(cli, client, options->bytes_per_second, wishes->items, wishes->count, &throttle);
+    if (status != STELE_CLI_DONE)
+        return status;
+    status = reassign_now(cli, client, options, wishes);
+    int ended = stele_move_throttle_end(cli, client, &throttle);
+    return status != STELE_CLI_DONE ? status : ended;
+}
+
 static int run_reassign(const struct stele_cli *cli, void *line)
 {
-    const struct reassign *options = line;
+    struct reassign *options = line;
     int status = STELE_CLI_DONE;
+    if (options->rate != NULL && !stele_cli_number(options->rate, 1, INT64_MAX, &options->bytes_per_second))
+        return stele_cli_fail(cli, STELE_CLI_USAGE, "--throttle: '%s' is no number of bytes a second", options->rate);
+    if (options->rate != NULL && (options->is_cancel || !options->is_wait))
+        return stele_cli_fail(cli, STELE_CLI_USAGE, "--throttle goes with --wait: it is taken away when all is done");
     if (options->words.count == 0 && (options->is_cancel || options->is_wait))
         return stele_cli_fail(cli, STELE_CLI_USAGE, "%s: which partition? TOPIC/PARTITION is missing",
                               options->is_cancel ? "--cancel" : "--wait");
@@ -256,6 +278,12 @@ static const struct stele_cli_option reassign_options[] = {
      .kind = STELE_CLI_FLAG,
      .at = offsetof(struct reassign, is_wait),
      .help = "come back when the new replicas are in sync and the old ones gone"},
+    {.name = "--throttle",
+     .value = "BYTES",
+     .kind = STELE_CLI_TEXT,
+     .at = offsetof(struct reassign, rate),
+     .help = "with --wait: no node sends or fetches more than so many bytes a second of what moves; the settings for "
+             "it are unset at the end (docs/cluster.md), but not when this is interrupted"},
     {.name = NULL},
 };
 

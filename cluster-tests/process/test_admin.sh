@@ -69,6 +69,17 @@ gives 3 "there is no topic" "$stele" partition elect missing
 json_is 'd["partitions"][0]["begun"] and d["partitions"][0]["error"] is None' "$stele" partition reassign --wait "m/0=$third,$first"
 holds "$well and $at['replicas'] == [$third, $first] and $at['high_watermark'] == 1000" "$stele" topic describe m
 json_is 'd == {"partitions": []}' "$stele" partition reassign
+# Moved under a throttle, which is gone when it is done; one that somebody else set is not overruled.
+gives 2 "goes with --wait" "$stele" partition reassign --throttle 1000000 "m/1=1,2"
+gives 2 "no number of bytes" "$stele" partition reassign --wait --throttle fast "m/1=1,2"
+gives 0 "" "$stele" config set leader.replication.throttled.rate=5000 --cluster
+gives 1 "the cluster has leader.replication.throttled.rate already" "$stele" partition reassign --wait --throttle 1000000 "m/1=1,2"
+gives 0 "" "$stele" config unset leader.replication.throttled.rate --cluster
+json_is 'd["partitions"][0]["begun"]' "$stele" partition reassign --wait --throttle 1000000 "m/0=$first,$second"
+json_is 'd["partitions"][0]["begun"]' "$stele" partition reassign --wait --throttle 1000000 "m/0=$third,$first"
+json_is '[s for s in d["settings"] if "throttled" in s["name"]] == []' "$stele" config describe --cluster
+json_is '[s["value"] for s in d["settings"] if "throttled" in s["name"]] == ["", ""]' "$stele" config describe --topic m
+holds "$well and $at['replicas'] == [$third, $first] and $at['high_watermark'] == 1000" "$stele" topic describe m
 gives 0 "" "$stele" partition elect m
 holds "$at['leader'] == $third" "$stele" topic describe m
 json_is 'd["topics"] == []' "$stele" topic describe --ailing
