@@ -84,6 +84,8 @@ stele config set * --cluster | cluster-tests/process/test_cli.sh | "$stele" conf
 stele config set * --topic * | cluster-tests/process/test_cli.sh | "$stele" config set --topic
 stele config unset * --topic * | cluster-tests/process/test_cli.sh | "$stele" config unset --topic
 ctest -R sim_scenario* | tools/test.sh | ctest --preset dev -L sim -V
+stele config | cluster-tests/process/test_cli.sh | "$stele" config
+stele topic trim | cluster-tests/process/test_cli.sh | "$stele" topic trim
 stele config set --cluster * | cluster-tests/process/test_cli.sh | "$stele" config set --cluster
 stele node status | cluster-tests/process/test_cli.sh | "$stele" node status
 stele node slowlog | docs/tour.sh | stele node slowlog
