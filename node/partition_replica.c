@@ -420,6 +420,26 @@ enum stele_err stele_replica__check_leads(struct stele_op *op)
     return is_fenced ? STELE_FENCED_LEADER_EPOCH : STELE_NOT_LEADER_OR_FOLLOWER;
 }
 
+static bool is_at_first_batch(const struct stele_partition *partition, int64_t offset)
+{
+    struct stele_log *log = partition->log;
+    struct stele_read in = {.offset = stele_log_start_offset(log),
+                            .bound = stele_log_end_offset(log),
+                            .max_bytes = STELE_BATCH_HEADER_BYTES,
+                            .min_one = true};
+    struct stele_slice slice = {.file = NULL};
+    uint8_t bytes[STELE_BATCH_HEADER_BYTES];
+    struct stele_batch_header header;
+    bool is_it = false;
+    if (offset >= in.offset || stele_log_read(log, &in, &slice) != STELE_OK || slice.bytes < sizeof(bytes))
+        return false;
+    if (stele_file_read(stele_cached_file_send(slice.file)->file, bytes, sizeof(bytes), slice.pos) == STELE_OK &&
+        stele_batch_header_read(bytes, sizeof(bytes), &header) == STELE_OK)
+        is_it = header.base_offset == offset;
+    stele_slice_release(&slice);
+    return is_it;
+}
+
 struct stele_fetch_answer stele_replica__look(struct stele_partition *partition, int32_t node_id, int64_t node_epoch,
                                               const struct stele_fetch_line *line)
 {
@@ -429,7 +449,8 @@ struct stele_fetch_answer stele_replica__look(struct stele_partition *partition,
                                        .fetcher_id = node_id,
                                        .fetcher_epoch = node_epoch,
                                        .line = *line,
-                                       .epoch_end = stele_replica__epoch_end(partition, line->last_fetched_epoch)};
+                                       .epoch_end = stele_replica__epoch_end(partition, line->last_fetched_epoch),
+                                       .is_at_first_batch = is_at_first_batch(partition, line->fetch_offset)};
     return stele_leader_look(&partition->replica.leader, &event);
 }
 
@@ -441,7 +462,8 @@ struct stele_fetch_answer stele_replica__fetched(struct stele_partition *partiti
                                        .fetcher_id = node_id,
                                        .fetcher_epoch = node_epoch,
                                        .line = *line,
-                                       .epoch_end = stele_replica__epoch_end(partition, line->last_fetched_epoch)};
+                                       .epoch_end = stele_replica__epoch_end(partition, line->last_fetched_epoch),
+                                       .is_at_first_batch = is_at_first_batch(partition, line->fetch_offset)};
     lead_step(partition, &event, &update);
     return update.answer;
 }

@@ -201,6 +201,12 @@ static void load_done(struct stele_job *job)
     stele_partition__job_done(partition);
 }
 
+/* Who begins with the batch around the log's start gets it by the start. */
+static int64_t read_offset(const struct stele_replica_entry *entry)
+{
+    return stele_max_i64(entry->entry.line.fetch_offset, stele_log_start_offset(entry->partition->log));
+}
+
 /* True when it must be loaded first. */
 static bool is_cold(struct stele_replica_entry *entry, size_t max_bytes)
 {
@@ -211,7 +217,7 @@ static bool is_cold(struct stele_replica_entry *entry, size_t max_bytes)
     entry->is_loaded = false;
     if (was_loaded || stele_log_is_warm(partition->log, entry->entry.line.fetch_offset))
         return false; /* whatever is still cold is read at the loop's cost */
-    if (stele_log_locate(partition->log, entry->entry.line.fetch_offset, max_bytes, &slice) != STELE_OK)
+    if (stele_log_locate(partition->log, read_offset(entry), max_bytes, &slice) != STELE_OK)
         return false; /* the read knows what to say */
     if (slice.bytes == 0 || vfs->ops->resident(stele_cached_file_send(slice.file)->file, slice.pos,
                                                (int64_t)slice.bytes) == STELE_RESIDENT_YES) {
@@ -268,7 +274,7 @@ static void read(struct stele_replica_part *part, struct look *look, int64_t byt
     struct stele_replica_entry *entry = look->entry;
     struct stele_partition *partition = entry->partition;
     const struct stele_fetch_line *line = &entry->entry.line;
-    struct stele_read in = {.offset = line->fetch_offset,
+    struct stele_read in = {.offset = read_offset(entry),
                             .bound = look->answer.read_end_offset,
                             .max_bytes = (size_t)stele_max_i64(stele_min_i64(entry->entry.max_bytes, bytes_left), 0),
                             .min_one = is_first};

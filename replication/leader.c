@@ -259,7 +259,8 @@ struct stele_fetch_answer stele_leader_look(struct stele_leader *leader, const s
     answer.log_start_offset = fetch->log.start_offset;
     answer.log_end_offset = fetch->log.end_offset;
     answer.read_end_offset = fetch->fetcher_id >= 0 ? fetch->log.end_offset : leader->high_watermark;
-    if (line->fetch_offset < fetch->log.start_offset) {
+    /* A replica takes batches as they are: one that is to have the start begins with the batch around it. */
+    if (line->fetch_offset < fetch->log.start_offset && !(fetch->fetcher_id >= 0 && fetch->is_at_first_batch)) {
         STELE_REACHED(leader, STELE_LEADER_REACHED_BELOW_START);
         answer.err = STELE_OFFSET_OUT_OF_RANGE;
         return answer;

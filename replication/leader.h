@@ -180,6 +180,7 @@ struct stele_leader_event {
     int64_t fetcher_epoch;
     struct stele_fetch_line line;
     struct stele_epoch_end epoch_end; /* of line.last_fetched_epoch, by this log's epoch index */
+    bool is_at_first_batch; /* line.fetch_offset is below the start, where the batch begins that holds the start */
     struct stele_leader_settings settings;
     struct stele_isr_answer isr_answer;
 };

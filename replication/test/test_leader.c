@@ -219,6 +219,25 @@ static void test_consumer_reads_below_the_watermark(void **state)
     assert_int_equal(stele_leader_look(&fixture.leader, &event).err, STELE_OFFSET_OUT_OF_RANGE);
 }
 
+/* A replica that is to begin with the batch around the log's start asks for that one, though it begins below; a
+ * consumer never reads there. */
+static void test_first_batch_is_given_as_a_whole(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    begin(&fixture, set_of(A, B, C), 10);
+    fixture.log.start_offset = 5;
+    struct stele_leader_event event = fetch_of(&fixture, B, 3);
+    event.line.last_fetched_epoch = -1;
+    event.line.log_start_offset = 3;
+    assert_int_equal(stele_leader_look(&fixture.leader, &event).err, STELE_OFFSET_OUT_OF_RANGE);
+    event.is_at_first_batch = true;
+    assert_int_equal(stele_leader_look(&fixture.leader, &event).err, STELE_OK);
+    event.fetcher_id = -1;
+    event.line.leader_epoch = -1;
+    assert_int_equal(stele_leader_look(&fixture.leader, &event).err, STELE_OFFSET_OUT_OF_RANGE);
+}
+
 /* B19: a new leader that does not know how far the old one had got says so. */
 static void test_latest_offset_is_unknown_at_first(void **state)
 {
@@ -901,6 +920,7 @@ int main(void)
         cmocka_unit_test(test_follower_may_go_backwards),
         cmocka_unit_test(test_fetch_is_checked_in_order),
         cmocka_unit_test(test_consumer_reads_below_the_watermark),
+        cmocka_unit_test(test_first_batch_is_given_as_a_whole),
         cmocka_unit_test(test_latest_offset_is_unknown_at_first),
         cmocka_unit_test(test_shrink_counts_when_it_is_committed),
         cmocka_unit_test(test_expansion_counts_before_it_is_committed),
