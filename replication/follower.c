@@ -93,6 +93,18 @@ static bool loses_committed(const struct stele_log_view *log, int64_t cut_offset
     return stele_max_i64(cut_offset, log->start_offset) < log->high_watermark;
 }
 
+/* All that this log holds is behind what it shares with the leader: it begins where the leader does. Cut to where the
+ * leader ends it would count as a replica of records that it never had. */
+static void start_over(struct stele_follower *follower, const struct stele_follower_event *event,
+                       struct stele_follower_update *update)
+{
+    STELE_REACHED(follower, STELE_FOLLOWER_REACHED_RESTART);
+    begin_generation(follower);
+    update->has_restart = true;
+    update->restart_offset = event->answer.log_start_offset;
+    update->lost_committed = loses_committed(&event->log, update->restart_offset);
+}
+
 /* Rule 3.3.3. The leader's (epoch, end) and what this log has of that epoch. */
 static void cut(struct stele_follower *follower, const struct stele_follower_event *event,
                 struct stele_follower_update *update)
@@ -114,6 +126,10 @@ static void cut(struct stele_follower *follower, const struct stele_follower_eve
         }
     } else {
         STELE_REACHED(follower, STELE_FOLLOWER_REACHED_CUT);
+    }
+    if (cut_offset < event->log.start_offset && event->answer.log_start_offset >= 0) {
+        start_over(follower, event, update);
+        return;
     }
     begin_generation(follower);
     update->has_cut = true;
@@ -146,6 +162,8 @@ static void take_out_of_range(struct stele_follower *follower, const struct stel
     if (answer->log_start_offset < 0 || answer->log_end_offset < answer->log_start_offset) {
         STELE_REACHED(follower, STELE_FOLLOWER_REACHED_NONSENSE);
         delay(follower, event->now_ms);
+    } else if (answer->log_end_offset < event->log.start_offset) {
+        start_over(follower, event, update);
     } else if (answer->log_end_offset < event->log.end_offset) {
         STELE_REACHED(follower, STELE_FOLLOWER_REACHED_TOO_LONG);
         begin_generation(follower);

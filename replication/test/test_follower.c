@@ -219,6 +219,28 @@ static void test_out_of_range(void **state)
     }
 }
 
+/* A log that begins behind the leader's end has nothing in common with it: cut to that end it would lack all that the
+ * leader has before, and count as a replica of it. */
+static void test_log_behind_the_leader_begins_anew(void **state)
+{
+    (void)state;
+    for (int is_diverging = 0; is_diverging < 2; is_diverging++) {
+        struct fixture fixture;
+        begin(&fixture, 10);
+        fixture.log.start_offset = fixture.log.high_watermark = 8;
+        struct stele_follower_event event = answer_of(&fixture);
+        event.answer.err = is_diverging ? STELE_OK : STELE_OFFSET_OUT_OF_RANGE;
+        event.answer.log_start_offset = 2;
+        event.answer.log_end_offset = 6;
+        if (is_diverging)
+            event.answer.diverging = (struct stele_epoch_end){event.ticket.last_fetched_epoch, 6};
+        step(&fixture, event);
+        assert_false(fixture.update.has_cut);
+        assert_true(fixture.update.has_restart);
+        assert_int_equal(fixture.update.restart_offset, 2);
+    }
+}
+
 /* B13: out of range from a leader that is none any more cuts nothing. */
 static void test_out_of_range_of_an_old_leader(void **state)
 {
@@ -388,6 +410,7 @@ int main(void)
         cmocka_unit_test(test_where_to_cut),
         cmocka_unit_test(test_nonsense_divergence),
         cmocka_unit_test(test_out_of_range),
+        cmocka_unit_test(test_log_behind_the_leader_begins_anew),
         cmocka_unit_test(test_out_of_range_of_an_old_leader),
         cmocka_unit_test(test_which_batches_are_taken),
         cmocka_unit_test(test_backoff),
