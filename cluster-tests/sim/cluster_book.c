@@ -143,8 +143,12 @@ static struct cluster_topic *begin_life(struct cluster *run, int name, const str
         topic->first = name;
         topic->partition_count = first->partition_count;
         topic->flushes_before_ack = first->flushes_before_ack;
+        topic->retention_ms = first->retention_ms;
+        topic->retention_bytes = first->retention_bytes;
         cluster_reach(run, CLUSTER_POINT_TOPIC_ANEW);
     }
+    if (book->asking.is_on && book->asking.name == name)
+        topic->partitions[book->asking.partition].start_asked = book->asking.below;
     topic->id = *id;
     topic->is_seen = true;
     topic->seen_at = offset;
@@ -187,6 +191,12 @@ struct cluster_epoch *cluster_epoch_at(struct cluster_partition *partition, int3
     return &partition->epochs[epoch];
 }
 
+/* What was deleted, a log may know nothing of any more: who sends it again, for want of an answer, writes it again. */
+static bool is_forgotten(const struct cluster_partition *partition, const struct cluster_record *record)
+{
+    return record->offset >= 0 && record->offset < partition->start_offset;
+}
+
 static void place(struct cluster *run, struct cluster_topic *topic, int partition, int64_t offset, int64_t tag)
 {
     struct cluster_book *book = &run->book;
@@ -202,10 +212,18 @@ static void place(struct cluster *run, struct cluster_topic *topic, int partitio
         record->life = number;
         record->places = 0;
     }
-    if (record->is_once && record->places > 0)
-        sim_world_fail(&run->world, "D7: record %lld is in %s-%d at offset %lld and at %lld", (long long)tag,
-                       topic->name, partition, (long long)record->offset, (long long)offset);
     int64_t *last = &book->orders[record->producer].last[number][partition];
+    if (*last >= 0 && book->records[*last].life == number && is_forgotten(it, &book->records[*last])) {
+        record->places = 0;
+        *last = -1;
+    }
+    if (record->places > 0 && is_forgotten(it, record))
+        record->places = 0;
+    if (record->is_once && record->places > 0)
+        sim_world_fail(&run->world,
+                       "D7: record %lld is in %s-%d at offset %lld and at %lld; its last was %lld, the start is %lld",
+                       (long long)tag, topic->name, partition, (long long)record->offset, (long long)offset,
+                       (long long)*last, (long long)it->start_offset);
     if (record->is_once && *last >= tag)
         sim_world_fail(&run->world, "record %lld comes behind record %lld in %s-%d", (long long)tag, (long long)*last,
                        topic->name, partition);
@@ -249,6 +267,7 @@ void cluster_book_commit(struct cluster *run, const struct cluster_commit *commi
                        (long long)offset, (long long)end_offset);
     it->batches[it->count++] = (struct cluster_batch){.base_offset = header->base_offset,
                                                       .end_offset = end_offset,
+                                                      .max_timestamp = header->max_timestamp,
                                                       .crc = header->crc,
                                                       .epoch = header->partition_leader_epoch,
                                                       .committed_in = commit->epoch};
@@ -266,6 +285,43 @@ const struct cluster_batch *cluster_book_batch(const struct cluster_partition *p
             high = middle;
     }
     return low < partition->count ? &partition->batches[low] : NULL;
+}
+
+void cluster_book_ask(struct cluster *run, const struct cluster_deletion *deletion)
+{
+    struct cluster_book *book = &run->book;
+    book->asking = *deletion;
+    book->asking.is_on = true;
+    for (int i = 0; i < book->life_count; i++) {
+        struct cluster_partition *it = &book->topics[i].partitions[deletion->partition];
+        if (book->topics[i].first == deletion->name)
+            it->start_asked = stele_max_i64(it->start_asked, deletion->below);
+    }
+}
+
+void cluster_book_asked(struct cluster *run)
+{
+    run->book.asking.is_on = false;
+}
+
+void cluster_book_start(struct cluster *run, struct cluster_topic *topic, int partition,
+                        const struct cluster_start *start)
+{
+    struct cluster_partition *it = &topic->partitions[partition];
+    bool is_of_lost = it->was_forced && start->offset > it->end_offset; /* it does not know yet that it lost them */
+    if (start->offset <= it->start_offset || is_of_lost)
+        return;
+    const struct cluster_batch *last = cluster_book_batch(it, start->offset - 1);
+    bool is_asked = start->offset <= it->start_asked;
+    bool is_too_much = topic->retention_bytes >= 0 && start->held_bytes >= topic->retention_bytes;
+    bool is_too_old =
+        topic->retention_ms >= 0 && last != NULL && last->max_timestamp < start->wall_ms - topic->retention_ms;
+    if (!is_asked && !is_too_much && !is_too_old)
+        sim_world_fail(&run->world, "D31: %s-%d begins at %lld, and nobody deleted more than up to %lld", topic->name,
+                       partition, (long long)start->offset,
+                       (long long)stele_max_i64(it->start_asked, it->start_offset));
+    it->start_offset = start->offset;
+    cluster_reach(run, is_asked ? CLUSTER_POINT_DELETED : CLUSTER_POINT_RETAINED);
 }
 
 /* A batch that begins below is lost as a whole, as logs are cut. */

@@ -151,9 +151,14 @@ static int32_t replicas_of(const struct cluster *run)
 bool cluster_topic_make(struct cluster *run, struct sim_client *sim, int number)
 {
     struct cluster_topic *topic = &run->book.topics[number];
-    struct stele_setting settings[CLUSTER_SETTINGS_MAX + 4] = {
+    char retention_ms[24], retention_bytes[24];
+    (void)snprintf(retention_ms, sizeof(retention_ms), "%lld", (long long)topic->retention_ms);
+    (void)snprintf(retention_bytes, sizeof(retention_bytes), "%lld", (long long)topic->retention_bytes);
+    struct stele_setting settings[CLUSTER_SETTINGS_MAX + 6] = {
         {"flush.before.ack", topic->flushes_before_ack ? "true" : "false"},
         {"segment.bytes", topic->segment_bytes},
+        {"retention.ms", retention_ms},
+        {"retention.bytes", retention_bytes},
         {"min.insync.replicas", run->node_count >= 3 ? "2" : "1"}};
     set_topic(&run->plan.frame, settings);
     if (topic->is_made)
@@ -312,9 +317,17 @@ static void on_reset(void *arg, const struct stele_reset *reset)
                        (long long)reset->old_offset, (long long)self->expected[reset->partition]);
     /* A node that led once, and does not know yet that another does, may answer who comes with an offset from
      * elsewhere: an assignment names no leader epoch by which it could notice. */
-    if (!self->has_read[reset->partition])
+    const struct cluster_partition *partition = &topic->partitions[reset->partition];
+    bool is_deleted = reset->reason == STELE_RESET_BELOW_START && reset->old_offset < partition->start_offset;
+    if (is_deleted && reset->new_offset > partition->start_offset)
+        sim_world_fail(&run->world, "D22: %s is sent from offset %lld of %s-%d to %lld, and no replica begins so late",
+                       name_of(self), (long long)reset->old_offset, topic->name, reset->partition,
+                       (long long)reset->new_offset);
+    if (is_deleted)
+        cluster_reach(run, CLUSTER_POINT_BELOW_START);
+    else if (!self->has_read[reset->partition])
         cluster_reach(run, CLUSTER_POINT_RESET_AT_FIRST);
-    else if (!topic->partitions[reset->partition].was_forced)
+    else if (!partition->was_forced)
         sim_world_fail(&run->world, "D21: %s is sent from offset %lld of %s-%d to %lld: %s", name_of(self),
                        (long long)reset->old_offset, topic->name, reset->partition, (long long)reset->new_offset,
                        reset->text);
@@ -330,6 +343,8 @@ static void assign(struct cluster_client *self, int32_t partition, int64_t offse
         sim_world_fail(&self->run->world, "assign: %s", result.text);
     self->expected[partition] = offset;
     self->has_read[partition] = false;
+    self->floor[partition] = cluster_replicas_floor(self->run, self->life, partition);
+    self->floor_starts = self->run->world.reached[SIM_POINT_START];
 }
 
 static bool get_consumer(struct cluster_client *self, int topic)
@@ -386,6 +401,11 @@ static bool read_one(struct cluster_client *self, int wait_ms)
         sim_world_fail(&self->run->world, "D22: %s read offset %lld of %s-%d, and was at %lld", name_of(self),
                        (long long)record.offset, self->life->name, record.partition,
                        (long long)self->expected[record.partition]);
+    if (record.offset < self->floor[record.partition] &&
+        self->floor_starts == self->run->world.reached[SIM_POINT_START])
+        sim_world_fail(&self->run->world, "D31: %s read offset %lld of %s-%d, and every replica begins at %lld",
+                       name_of(self), (long long)record.offset, self->life->name, record.partition,
+                       (long long)self->floor[record.partition]);
     self->expected[record.partition]++;
     self->has_read[record.partition] = true;
     cluster_book_read(self->run, self->life, &record);
@@ -480,10 +500,13 @@ static void use_topic(struct cluster_client *self, int topic)
     for (int32_t i = 0; i < it->partition_count; i++)
         assign(self, i, 0);
     for (int32_t i = 0; i < it->partition_count; i++) {
-        while (self->expected[i] < ends[i]) {
+        while (stele_consumer_position(self->consumer, i) < ends[i]) {
             if (!read_one(self, STEP_MS)) /* what is damaged is told at once, every time */
                 sim_client_pause(&self->sim, STEP_MS * 1000);
         }
+        if (self->expected[i] < ends[i] && self->life->partitions[i].start_offset < ends[i])
+            sim_world_fail(&self->run->world, "D22: %s read %s-%d up to %lld, and there is more", name_of(self),
+                           self->life->name, i, (long long)self->expected[i]);
     }
 }
 

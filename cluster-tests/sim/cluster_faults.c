@@ -243,7 +243,8 @@ static void strike(struct cluster *run, const struct cluster_fault *fault)
         stop(node, fault->for_us);
         break;
     case CLUSTER_WIPE:
-        if (is_forming(run))
+        if (is_forming(run) ||
+            cluster_operators_hold(run)) /* with one voter less there would be no majority any more */
             break;
         node->wants_wipe = true;
         die(node, SIM_DEATH_KILL, fault->for_us);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME_DIGITS = 20, BATCHES_MAX = 10000000 };
+enum { NAME_DIGITS = 20, BATCHES_MAX = 10000000, BATCH_BYTES_MAX = 1 << 24 };
 
 /* The segment with the greatest base that is not above an offset, and the next one behind it. */
 struct pick {
@@ -44,11 +44,41 @@ static int64_t size_of(const struct stele_batch_header *header)
     return (int64_t)header->length + STELE_BATCH_PREFIX_BYTES;
 }
 
+static bool is_sound(struct sim_disk *disk, const char *path, int64_t pos, const struct stele_batch_header *header)
+{
+    struct stele_batch_header checked;
+    size_t count = (size_t)size_of(header);
+    uint8_t *bytes = sim_alloc(count);
+    bool is_fine =
+        sim_disk_peek(disk, path, bytes, count, pos) == count && stele_batch_check(bytes, count, &checked) == STELE_OK;
+    free(bytes);
+    return is_fine;
+}
+
+/* The first sound batch behind `pos`, up to the one that holds the offset: what is below a log's start may be damaged
+ * after a loss of power. */
+static bool find_behind(struct sim_disk *disk, const char *path, int64_t *inout_pos, int64_t offset,
+                        struct stele_batch_header *out_header)
+{
+    uint8_t bytes[STELE_BATCH_HEADER_BYTES];
+    for (int64_t pos = *inout_pos + 1; sim_disk_peek(disk, path, bytes, sizeof(bytes), pos) == sizeof(bytes); pos++) {
+        if (stele_batch_header_read(bytes, sizeof(bytes), out_header) != STELE_OK || out_header->length <= 0 ||
+            out_header->base_offset < 0 || out_header->base_offset > offset || !is_sound(disk, path, pos, out_header))
+            continue;
+        *inout_pos = pos;
+        return true;
+    }
+    return false;
+}
+
 /* From `pos` of a segment on. */
 static bool walk(struct sim_disk *disk, const char *path, int64_t *inout_pos, int64_t offset,
                  struct stele_batch_header *out_header)
 {
-    for (int i = 0; i < BATCHES_MAX && read_header(disk, path, *inout_pos, out_header); i++) {
+    for (int i = 0; i < BATCHES_MAX; i++) {
+        bool is_there = read_header(disk, path, *inout_pos, out_header) && is_sound(disk, path, *inout_pos, out_header);
+        if (!is_there && !find_behind(disk, path, inout_pos, offset, out_header))
+            return false;
         if (stele_batch_last_offset(out_header) >= offset)
             return true;
         *inout_pos += size_of(out_header);

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LIVES_LEFT = 6, LOOK_US = 5000000 };
+enum { LIVES_LEFT = 6, LOOK_US = 5000000, MOVES_US = 20000000 };
 
 static const char *name_of(const struct cluster_operator *self)
 {
@@ -49,17 +49,253 @@ static void delete_topic(struct cluster_operator *self, const struct cluster_fau
     (void)cluster_topic_make(run, &self->sim, name);
 }
 
+/* Records. */
+
+static void delete_records(struct cluster_operator *self, const struct cluster_fault *fault)
+{
+    struct cluster *run = self->run;
+    int name = fault->a % run->book.topic_count;
+    struct cluster_topic *topic = cluster_book_last(run, name);
+    int32_t partition = (fault->b < 0 ? 0 : fault->b) % topic->partition_count;
+    int64_t start = -1, wanted = topic->partitions[partition].end_offset * stele_min_i64(fault->arg, 1000) / 1000;
+    if (fault->arg > 1000)
+        wanted = STELE_OFFSET_LATEST;
+    cluster_book_ask(run, &(struct cluster_deletion){
+                              .name = name, .partition = partition, .below = wanted < 0 ? INT64_MAX : wanted});
+    struct stele_result result = stele_records_delete(self->sim.client, topic->name, partition, wanted, &start);
+    cluster_book_asked(run);
+    sim_world_log(&run->world, "%s: delete the records of %s-%d below %lld: %s, %lld", name_of(self), topic->name,
+                  partition, (long long)wanted, result.code == 0 ? "done" : result.text, (long long)start);
+    if (result.code == (int)STELE_OFFSET_OUT_OF_RANGE) /* a leader that knows less, or the topic is another */
+        return;
+    if (!is_done(self, &result, "records delete"))
+        return;
+    cluster_reach(run, CLUSTER_POINT_DELETE_ACKED);
+    if (start < wanted)
+        sim_world_fail(&run->world, "D31: %s-%d begins at %lld, and was to be deleted up to %lld", topic->name,
+                       partition, (long long)start, (long long)wanted);
+    if (cluster_book_last(run, name) == topic && !topic->is_gone)
+        cluster_replicas_deleted(run, topic, partition, stele_max_i64(wanted, 0));
+}
+
+/* Replicas and leaders. */
+
+/* True when it was begun; `replicas` NULL: ends it. */
+static bool reassign(struct cluster_operator *self, const struct cluster_topic *topic, int32_t partition,
+                     const int32_t *replicas, size_t count)
+{
+    struct cluster *run = self->run;
+    struct stele_partition_wish wish = {
+        .topic = topic->name, .partition = partition, .replicas = replicas, .replica_count = count};
+    struct stele_partition_results *results = NULL;
+    struct stele_result result = stele_partitions_reassign(self->sim.client, &wish, 1, &results);
+    if (result.code == (int)STELE_UNKNOWN_TOPIC_OR_PARTITION || !is_done(self, &result, "reassign"))
+        return false;
+    bool is_begun = results->outcome_count == 1 && results->outcomes[0]->code == 0;
+    sim_world_log(&run->world, "%s: reassign %s-%d: %s", name_of(self), topic->name, partition,
+                  results->outcome_count == 1 && !is_begun ? results->outcomes[0]->text : "done");
+    if (is_begun)
+        cluster_reach(run, replicas == NULL ? CLUSTER_POINT_MOVE_ENDED : CLUSTER_POINT_MOVED);
+    stele_partition_results_free(results);
+    return is_begun;
+}
+
+static void end_later(struct cluster_operator *self, const struct cluster_fault *fault)
+{
+    if (self->later_count == CLUSTER_ORDERS_MAX)
+        return;
+    struct cluster_fault *later = &self->later[self->later_count++];
+    *later = *fault;
+    later->at_us = sim_world_now_us(&self->run->world) + fault->for_us;
+}
+
+static void move_partition(struct cluster_operator *self, const struct cluster_fault *fault)
+{
+    struct cluster *run = self->run;
+    struct cluster_topic *topic = cluster_book_last(run, fault->a % run->book.topic_count);
+    int32_t partition = (fault->b < 0 ? 0 : fault->b) % topic->partition_count, replicas[CLUSTER_NODES_MAX];
+    size_t count = 0;
+    char digits[24];
+    (void)snprintf(digits, sizeof(digits), "%lld", (long long)fault->arg);
+    for (const char *digit = digits; *digit != 0 && count < CLUSTER_NODES_MAX; digit++)
+        replicas[count++] = *digit - '0';
+    (void)reassign(self, topic, partition, replicas, count);
+    if (fault->for_us > 0)
+        end_later(self, fault);
+}
+
+static void prefer(struct cluster_operator *self)
+{
+    struct stele_partition_results *results = NULL;
+    struct stele_result result = stele_partitions_elect(self->sim.client, false, NULL, 0, &results);
+    if (!is_done(self, &result, "prefer"))
+        return;
+    for (size_t i = 0; i < results->outcome_count; i++) {
+        if (results->outcomes[i]->code == 0)
+            cluster_reach(self->run, CLUSTER_POINT_PREFERRED);
+    }
+    stele_partition_results_free(results);
+}
+
+/* Voters. */
+
+static void log_voter(const struct cluster_operator *self, int number, const char *what,
+                      const struct stele_result *result)
+{
+    sim_world_log(&self->run->world, "%s: n%d is %s as a voter: %s", name_of(self), number + 1, what,
+                  result->code == 0 ? "done" : result->text);
+}
+
+static void remove_voter(struct cluster_operator *self, const struct cluster_fault *fault)
+{
+    struct cluster *run = self->run;
+    if (cluster_operators_hold(run))
+        return;
+    for (int i = 0; i < run->node_count; i++) {
+        const struct cluster_node *node = &run->nodes[i];
+        if (node->wants_wipe || node->is_gone || (node->is_wiped && !node->is_readmitted))
+            return;
+    }
+    run->nodes[fault->a].is_removed = true;
+    struct stele_result result = stele_quorum_remove(self->sim.client, fault->a + 1, NULL);
+    log_voter(self, fault->a, "removed", &result);
+    if (result.code == 0)
+        cluster_reach(run, CLUSTER_POINT_VOTER_REMOVED);
+    end_later(self, fault);
+}
+
+static void readmit(struct cluster_operator *self, const struct cluster_fault *fault)
+{
+    struct cluster_node *node = &self->run->nodes[fault->a];
+    int64_t wipes = node->wipes;
+    node->may_be_readmitted = true;
+    struct stele_result result = stele_quorum_readmit(self->sim.client, fault->a + 1, NULL);
+    log_voter(self, fault->a, "readmitted", &result);
+    node->may_be_readmitted = true;
+    if (result.code != 0)
+        return;
+    node->is_readmitted = node->is_wiped && node->wipes == wipes;
+    cluster_reach(self->run, CLUSTER_POINT_READMITTED);
+}
+
+/* Until it is one again: at the end all nodes are. */
+static void add_voter(struct cluster_operator *self, const struct cluster_fault *fault)
+{
+    struct cluster *run = self->run;
+    struct cluster_node *node = &run->nodes[fault->a];
+    struct stele_result result = stele_quorum_add(self->sim.client, fault->a + 1, NULL);
+    log_voter(self, fault->a, "added", &result);
+    if (result.code == 0)
+        cluster_reach(run, CLUSTER_POINT_VOTER_ADDED);
+    if (result.code == 0 || result.code == (int)STELE_DUPLICATE_VOTER) {
+        node->is_removed = false;
+        return;
+    }
+    struct cluster_fault again = *fault;
+    again.for_us = 1000000;
+    sim_client_pause(&self->sim, 200000);
+    end_later(self, &again);
+}
+
+bool cluster_operators_hold(const struct cluster *run)
+{
+    for (int i = 0; i < run->node_count; i++) {
+        if (run->nodes[i].is_removed)
+            return true;
+    }
+    return false;
+}
+
+static void run_later(struct cluster_operator *self, const struct cluster_fault *fault)
+{
+    struct cluster *run = self->run;
+    if (fault->kind == CLUSTER_REMOVE_VOTER) {
+        add_voter(self, fault);
+        return;
+    }
+    struct cluster_topic *topic = cluster_book_last(run, fault->a % run->book.topic_count);
+    (void)reassign(self, topic, (fault->b < 0 ? 0 : fault->b) % topic->partition_count, NULL, 0);
+}
+
+/* A removal that nobody answered may have come late. */
+static void add_missing_voters(struct cluster_operator *self)
+{
+    struct cluster *run = self->run;
+    for (int i = 0; i < run->node_count; i++) {
+        const struct stele_metadata_log *mlog = cluster_metadata_of(&run->nodes[i]);
+        if (mlog == NULL || mlog->quorum.role != STELE_QUORUM_LEADER)
+            continue;
+        for (int k = 0; k < run->node_count; k++) {
+            struct cluster_fault missing = {.kind = CLUSTER_REMOVE_VOTER, .a = k};
+            if (stele_voters_find_node(stele_quorum_voters(&mlog->quorum), k + 1) < 0)
+                add_voter(self, &missing);
+        }
+        return;
+    }
+}
+
+/* What cannot come to its end, for a node that is gone. */
+static void end_moves(struct cluster_operator *self)
+{
+    struct cluster *run = self->run;
+    for (int i = 0; i < run->book.life_count * CLUSTER_PARTITIONS_MAX; i++) {
+        const struct cluster_topic *topic = &run->book.topics[i / CLUSTER_PARTITIONS_MAX];
+        const struct cluster_partition *it = &topic->partitions[i % CLUSTER_PARTITIONS_MAX];
+        if (topic->is_seen && !topic->is_gone && it->has_state &&
+            (it->state.adding.count > 0 || it->state.removing.count > 0))
+            (void)reassign(self, topic, i % CLUSTER_PARTITIONS_MAX, NULL, 0);
+    }
+    if (run->reached[CLUSTER_POINT_VOTER_REMOVED] > 0)
+        add_missing_voters(self);
+    sim_client_pause(&self->sim, LOOK_US);
+}
+
 /* All of it. */
 
 static void run_order(struct cluster_operator *self, const struct cluster_fault *fault)
 {
-    delete_topic(self, fault);
+    switch ((int)fault->kind) {
+    case CLUSTER_DELETE_TOPIC:
+        delete_topic(self, fault);
+        break;
+    case CLUSTER_DELETE_RECORDS:
+        delete_records(self, fault);
+        break;
+    case CLUSTER_REASSIGN:
+        move_partition(self, fault);
+        break;
+    case CLUSTER_REMOVE_VOTER:
+        remove_voter(self, fault);
+        break;
+    case CLUSTER_READMIT:
+        readmit(self, fault);
+        break;
+    default:
+        prefer(self);
+        break;
+    }
+}
+
+/* The first that is due, in the order in which they were begun; NULL: none is. */
+static bool take_due(struct cluster_operator *self, struct cluster_fault *out_fault)
+{
+    for (int i = 0; i < self->later_count; i++) {
+        if (!self->run->is_calm && self->later[i].at_us > sim_world_now_us(&self->run->world))
+            continue;
+        *out_fault = self->later[i];
+        memmove(&self->later[i], &self->later[i + 1], (size_t)(--self->later_count - i) * sizeof(self->later[0]));
+        return true;
+    }
+    return false;
 }
 
 static void wait_for_orders(struct cluster_operator *self)
 {
+    int64_t wait_us = LOOK_US;
+    for (int i = 0; i < self->later_count; i++)
+        wait_us = stele_min_i64(wait_us, self->later[i].at_us - sim_world_now_us(&self->run->world));
     self->is_idle = true;
-    sim_client_pause(&self->sim, LOOK_US);
+    sim_client_pause(&self->sim, stele_max_i64(wait_us, 1));
     self->is_idle = false;
 }
 
@@ -67,9 +303,17 @@ static void script(struct sim_client *sim)
 {
     struct cluster_operator *self = sim->arg;
     struct cluster *run = self->run;
+    struct cluster_fault due;
+    int64_t calm_us = -1;
     self->sim.client = cluster_client_new(run, sim, &self->prng, "5000");
     while (!run->is_over) {
-        if (self->taken == self->ordered || run->is_calm)
+        if (run->is_calm && calm_us < 0)
+            calm_us = sim_world_now_us(&run->world);
+        if (take_due(self, &due))
+            run_later(self, &due);
+        else if (self->number == 1 && calm_us >= 0 && sim_world_now_us(&run->world) > calm_us + MOVES_US)
+            end_moves(self);
+        else if (self->taken == self->ordered || run->is_calm)
             wait_for_orders(self);
         else
             run_order(self, &self->orders[self->taken++ % CLUSTER_ORDERS_MAX]);

@@ -30,10 +30,27 @@ enum cluster_class cluster_fault_class(enum cluster_fault_kind kind)
 
 const char *cluster_class_name(enum cluster_class class)
 {
-    static const char *const names[CLUSTER_CLASS_COUNT] = {
-        "kills",  "power losses", "crashes in calls", "stops",          "wiped disks", "pauses",
-        "slow",   "disk errors",  "full disks",       "clocks",         "no memory",   "delays",
-        "stalls", "resets",       "half-open",        "one-way losses", "partitions",  "topics"};
+    static const char *const names[CLUSTER_CLASS_COUNT] = {"kills",
+                                                           "power losses",
+                                                           "crashes in calls",
+                                                           "stops",
+                                                           "wiped disks",
+                                                           "pauses",
+                                                           "slow",
+                                                           "disk errors",
+                                                           "full disks",
+                                                           "clocks",
+                                                           "no memory",
+                                                           "delays",
+                                                           "stalls",
+                                                           "resets",
+                                                           "half-open",
+                                                           "one-way losses",
+                                                           "partitions",
+                                                           "topics",
+                                                           "deletions of records",
+                                                           "moves",
+                                                           "voters"};
     return names[class];
 }
 
@@ -44,7 +61,8 @@ bool cluster_class_is_call(enum cluster_class class)
 
 bool cluster_fault_is_of_topic(enum cluster_fault_kind kind)
 {
-    return kinds[kind].class == CLUSTER_CLASS_TOPICS;
+    return kinds[kind].class == CLUSTER_CLASS_TOPICS || kinds[kind].class == CLUSTER_CLASS_RECORDS ||
+           kind == CLUSTER_REASSIGN;
 }
 
 void cluster_plan_add(struct cluster_plan *plan, const struct cluster_fault *fault)
@@ -67,7 +85,9 @@ struct maker {
     struct cluster_plan *plan;
     const struct cluster_plan_frame *frame;
     struct stele_prng *prng;
-    int self; /* the node whose stream it is */
+    int self;      /* the node whose stream it is */
+    bool has_gone; /* a node goes for good */
+    int wiped;     /* whose disk may be */
 };
 
 static int64_t draw(struct maker *maker, int64_t low, int64_t high)
@@ -140,11 +160,46 @@ static void draw_link(struct maker *maker, struct cluster_fault *fault, enum clu
     }
 }
 
-static void draw_call(struct maker *maker, struct cluster_fault *fault)
+/* Enough that a node may go for good. */
+static int64_t draw_replicas(struct maker *maker)
 {
-    fault->kind = CLUSTER_DELETE_TOPIC;
+    int64_t digits = 0;
+    int count = maker->plan->node_count, left = count;
+    int least = count < 3 || maker->has_gone ? (count < 3 ? count : 3) : 2;
+    int taken = (int)draw(maker, least, count);
+    bool is_taken[16] = {false};
+    for (; taken > 0; taken--) {
+        int node = 0;
+        for (int64_t skip = draw(maker, 0, --left); skip > 0 || is_taken[node]; node++)
+            skip -= !is_taken[node];
+        is_taken[node] = true;
+        digits = digits * 10 + node + 1;
+    }
+    return digits;
+}
+
+static void draw_call(struct maker *maker, struct cluster_fault *fault, enum cluster_class class)
+{
     fault->a = (int)draw(maker, 0, CLUSTER_TOPICS_MAX - 1);
-    fault->for_us = draw(maker, 0, 1) * draw_log(maker, 1, 3 * SECOND_US);
+    if (class == CLUSTER_CLASS_VOTERS) {
+        bool is_removal = draw(maker, 0, 1) == 0;
+        fault->kind = is_removal ? CLUSTER_REMOVE_VOTER : CLUSTER_READMIT;
+        fault->a = is_removal ? (int)draw(maker, 0, maker->plan->node_count - 1) : maker->wiped;
+        fault->for_us = is_removal ? draw_log(maker, 1, 30 * SECOND_US) : 0;
+    } else if (class == CLUSTER_CLASS_TOPICS) {
+        fault->kind = CLUSTER_DELETE_TOPIC;
+        fault->for_us = draw(maker, 0, 1) * draw_log(maker, 1, 3 * SECOND_US);
+    } else if (class == CLUSTER_CLASS_MOVES) {
+        fault->kind = draw(maker, 0, 3) == 0 ? CLUSTER_PREFER : CLUSTER_REASSIGN;
+        fault->a = fault->kind == CLUSTER_PREFER ? CLUSTER_NOBODY : fault->a;
+        fault->b = fault->kind == CLUSTER_PREFER ? CLUSTER_NOBODY : (int)draw(maker, 0, CLUSTER_PARTITIONS_MAX - 1);
+        fault->for_us = fault->kind == CLUSTER_REASSIGN ? draw(maker, 0, 1) * draw_log(maker, 1, 10 * SECOND_US) : 0;
+        fault->arg = fault->kind == CLUSTER_REASSIGN ? draw_replicas(maker) : 0;
+    } else {
+        fault->kind = CLUSTER_DELETE_RECORDS;
+        fault->b = (int)draw(maker, 0, CLUSTER_PARTITIONS_MAX - 1);
+        fault->arg = draw(maker, 0, 9) == 0 ? 1001 : draw(maker, 0, 1000);
+    }
 }
 
 static void draw_fault(struct maker *maker, struct cluster_fault *fault, enum cluster_class class)
@@ -157,7 +212,7 @@ static void draw_fault(struct maker *maker, struct cluster_fault *fault, enum cl
     fault->b = CLUSTER_NOBODY;
     fault->arg = 0;
     if (cluster_class_is_call(class)) {
-        draw_call(maker, fault);
+        draw_call(maker, fault, class);
     } else if (class == CLUSTER_CLASS_PARTITION) {
         draw_partition(maker, fault);
     } else if (class == CLUSTER_CLASS_SLOW_DISK || class == CLUSTER_CLASS_DISK || class == CLUSTER_CLASS_FULL_DISK) {
@@ -209,7 +264,7 @@ static int64_t draw_mean_us(struct stele_prng *prng, enum cluster_class class)
     bool is_rare = class == CLUSTER_CLASS_POWER || class == CLUSTER_CLASS_CRASH || class == CLUSTER_CLASS_STOP ||
                    class == CLUSTER_CLASS_KILL || class == CLUSTER_CLASS_PARTITION ||
                    class == CLUSTER_CLASS_FULL_DISK || class == CLUSTER_CLASS_DISK;
-    if (class == CLUSTER_CLASS_TOPICS)
+    if (cluster_class_is_call(class))
         return 10 * (int64_t)SECOND_US + sim_draw_log(prng, 100 * (int64_t)SECOND_US);
     return (is_rare ? 25 : 8) * (int64_t)SECOND_US + sim_draw_log(prng, 300 * (int64_t)SECOND_US);
 }
@@ -241,11 +296,16 @@ void cluster_plan_make(struct cluster_plan *plan, const struct cluster_plan_fram
     for (int class = 0; class < CLUSTER_CLASS_COUNT; class ++) {
         bool is_on = sim_chance(&setup, class == CLUSTER_CLASS_WIPE || class == CLUSTER_CLASS_MEMORY ? 1 : 4, 8);
         int64_t mean_us = draw_mean_us(&setup, (enum cluster_class) class);
+        is_on = is_on && ((plan->no_classes >> class) & 1) == 0;
         for (int node = 0; node < plan->node_count && is_on && !is_calm; node++) {
             struct stele_prng prng;
-            struct maker maker = {.plan = plan, .frame = frame, .prng = &prng, .self = node};
+            struct maker maker = {
+                .plan = plan, .frame = frame, .prng = &prng, .self = node, .has_gone = has_gone, .wiped = wiped};
             stele_prng_init(&prng, plan->seed, STREAM_PLAN + 1 + (uint64_t) class * 64 + (uint64_t)node);
             if (cluster_class_is_call((enum cluster_class) class) && node > 0)
+                continue;
+            /* Who goes for good must not be missed by those that are left: a majority that it was of. */
+            if (class == CLUSTER_CLASS_VOTERS && (plan->node_count < 3 || has_gone))
                 continue;
             if (class == CLUSTER_CLASS_WIPE && (node != wiped || plan->node_count < 3))
                 continue;
@@ -253,7 +313,7 @@ void cluster_plan_make(struct cluster_plan *plan, const struct cluster_plan_fram
         }
     }
     cluster_plan_sort(plan);
-    if (has_gone && !is_calm)
+    if (has_gone && !is_calm && ((plan->no_classes >> CLUSTER_CLASS_KILL) & 1) == 0)
         cluster_plan_add(plan, &(struct cluster_fault){.kind = CLUSTER_KILL,
                                                        .a = wiped,
                                                        .b = CLUSTER_NOBODY,

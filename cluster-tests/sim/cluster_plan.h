@@ -46,7 +46,12 @@
     F(ROT, "rot", DISK)             /* one place of a file of a whose path has the word is damaged; arg: seed */       \
     F(ELECT, "elect", STOP)         /* a program forces elections where nobody leads */                                \
     /* Of whoever runs the cluster (cluster_operator.c); a and b are a topic and a partition. */                       \
-    F(DELETE_TOPIC, "delete-topic", TOPICS) /* and makes it anew after the time; 0 s: leaves that to programs */
+    F(DELETE_TOPIC, "delete-topic", TOPICS) /* and makes it anew after the time; 0 s: leaves that to programs */       \
+    F(REASSIGN, "reassign", MOVES) /* to the nodes whose numbers are the digits of arg; ends by then; 0 s: not */      \
+    F(PREFER, "prefer", MOVES)     /* the preferred leaders lead, of all partitions */                                 \
+    F(REMOVE_VOTER, "remove-voter", VOTERS)      /* and is one again after the time */                                 \
+    F(READMIT, "readmit", VOTERS)                /* a may vote with the disk that it has now */                        \
+    F(DELETE_RECORDS, "delete-records", RECORDS) /* arg / 1000 of what is committed; 1001: all there is */
 
 enum cluster_fault_kind {
 #define F(name, text, class) CLUSTER_##name,
@@ -74,6 +79,9 @@ enum cluster_class {
     CLUSTER_CLASS_ONE_WAY,
     CLUSTER_CLASS_PARTITION,
     CLUSTER_CLASS_TOPICS,
+    CLUSTER_CLASS_RECORDS,
+    CLUSTER_CLASS_MOVES,
+    CLUSTER_CLASS_VOTERS,
     CLUSTER_CLASS_COUNT
 };
 
@@ -101,6 +109,7 @@ struct cluster_line {
 struct cluster_plan {
     uint64_t seed;
     int node_count, client_count;
+    uint64_t no_classes; /* bits of those that never come */
     struct cluster_frame frame;
     struct cluster_line *lines; /* in the order of their times */
     int64_t count, capacity;

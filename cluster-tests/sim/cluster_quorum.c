@@ -71,6 +71,21 @@ static void check_commit(struct cluster_node *node, const struct stele_quorum *q
                        name_of(node), (long long)quorum->high_watermark, (long long)quorum->epoch_start);
 }
 
+/* K16: voters change one at a time, and in an epoch that has committed something. */
+static void check_voters(struct cluster_node *node, const struct stele_quorum *quorum)
+{
+    const struct stele_voters_at *last = &quorum->history[quorum->history_count - 1];
+    bool is_change = quorum->history_count > 1 && !stele_voters_equal(&last->voters, &last[-1].voters);
+    if (quorum->role != STELE_QUORUM_LEADER || !is_change || last->offset <= quorum->epoch_start)
+        return;
+    if (quorum->high_watermark <= quorum->epoch_start)
+        sim_world_fail(&node->run->world, "K16: %s changes the voters at %lld, and its epoch has committed nothing",
+                       name_of(node), (long long)last->offset);
+    if (last[-1].offset >= quorum->high_watermark)
+        sim_world_fail(&node->run->world, "K16: %s changes the voters at %lld, and the change at %lld is not committed",
+                       name_of(node), (long long)last->offset, (long long)last[-1].offset);
+}
+
 static struct cluster_committed *batch_at(struct cluster_quorum *known, int64_t base_offset)
 {
     int64_t before = known->capacity;
@@ -125,6 +140,7 @@ void cluster_quorum_check(struct cluster_node *node)
         sim_world_fail(&run->world, "two clusters were formed");
     check_leader(node, &mlog->quorum);
     check_commit(node, &mlog->quorum);
+    check_voters(node, &mlog->quorum);
     check_committed(node, mlog);
 }
 
@@ -179,7 +195,10 @@ void cluster_quorum_check_settings(struct cluster *run)
         for (int k = 0; k < run->client_count; k++)
             check_setting(node, &run->clients[k].tuned);
         const struct stele_quorum *quorum = &cluster_metadata_of(node)->quorum;
-        if (stele_quorum_is_voter(quorum) == node->is_wiped && !node->was_wiped_early)
+        bool must_vote = !node->is_wiped || node->is_readmitted;
+        bool may_vote = must_vote || node->may_be_readmitted || node->was_wiped_early;
+        bool votes = stele_quorum_is_voter(quorum);
+        if ((must_vote && !votes && !node->was_wiped_early) || (votes && !may_vote))
             sim_world_fail(&run->world, "%s votes: %d", name_of(node), !node->is_wiped);
         if (cluster_metadata_of(node)->image.voter_count != (size_t)run->node_count)
             sim_world_fail(&run->world, "%s knows %zu voters", name_of(node),

@@ -68,6 +68,13 @@ static bool are_all_there(const struct look *look)
     return true;
 }
 
+/* A batch is lost as a whole, also one of which the first records were deleted: it goes on behind those. */
+static void begin_behind_deleted(const struct look *look)
+{
+    struct cluster_partition *partition = look->partition;
+    partition->end_offset = stele_max_i64(partition->end_offset, stele_log_start_offset(look->of->log));
+}
+
 /* Of what is committed, this is to lead without the rest: somebody wanted it so. */
 static void lose_what_is_not_there(struct look *look)
 {
@@ -90,6 +97,7 @@ static void lose_what_is_not_there(struct look *look)
     cluster_reach(look->run, CLUSTER_POINT_FORCED);
     look->partition->forced_epoch = look->of->replica.leader.leader_epoch;
     cluster_book_lose(look->run, look->topic, look->of->key.number, at, !are_all_there(look));
+    begin_behind_deleted(look);
     for (int i = 0; i < look->run->node_count; i++) {
         struct cluster_replica *other = replica_of(&look->run->nodes[i], look->topic, look->of->key.number);
         other->checked_to = stele_min_i64(other->checked_to, at);
@@ -222,6 +230,64 @@ static bool begins_forced(const struct look *look)
     return replica->role == STELE_REPLICA_LEADER && is_new && cluster_epoch_at(look->partition, epoch)->is_forced;
 }
 
+/* An empty log whose leader has a batch around the offset where it begins: it is to begin with that batch. */
+static bool begins_anew(const struct look *look)
+{
+    const struct stele_log *log = look->of->log;
+    const struct cluster_replica *replica = look->replica;
+    return stele_log_start_offset(log) == stele_log_end_offset(log) && replica->start_offset == replica->end_offset &&
+           stele_log_end_offset(log) < replica->end_offset;
+}
+
+/* D31. A node that lost what its disk had not synced, or its disk, may begin lower again; who led and said where it
+ * begins has that on its disk. */
+static void check_start(struct look *look, int64_t start_offset)
+{
+    struct cluster_replica *replica = look->replica;
+    struct cluster_start start = {.offset = start_offset,
+                                  .held_bytes = stele_log_bytes(look->of->log),
+                                  .wall_ms = stele_env_wall_ms(&look->node->server.envs[0].env)};
+    bool is_empty = start_offset == stele_log_end_offset(look->of->log); /* see begins_anew */
+    if (is_empty && start_offset < replica->start_floor)
+        replica->start_floor = 0; /* it has nothing left, and begins where its leader does */
+    if (start_offset < replica->start_offset && !is_empty)
+        sim_world_fail(&look->run->world, "D31: %s begins at %lld, and began at %lld", look->name,
+                       (long long)start_offset, (long long)replica->start_offset);
+    if (start_offset < replica->start_floor)
+        sim_world_fail(&look->run->world, "D31: %s begins at %lld, and has said that it begins at %lld", look->name,
+                       (long long)start_offset, (long long)replica->start_floor);
+    cluster_book_start(look->run, look->topic, look->of->key.number, &start);
+}
+
+int64_t cluster_replicas_floor(struct cluster *run, const struct cluster_topic *topic, int partition)
+{
+    const struct stele_node_set *replicas = &topic->partitions[partition].state.replicas;
+    int64_t floor = INT64_MAX;
+    for (int32_t i = 0; i < replicas->count; i++) {
+        struct cluster_node *node = &run->nodes[replicas->ids[i] - 1];
+        const struct cluster_replica *replica = replica_of(node, topic, partition);
+        if (!cluster_node_lives(node) || replica->of == NULL)
+            return -1;
+        floor = stele_min_i64(floor, replica->start_offset);
+    }
+    return floor == INT64_MAX ? -1 : floor;
+}
+
+void cluster_replicas_deleted(struct cluster *run, struct cluster_topic *topic, int partition, int64_t offset)
+{
+    struct cluster_replica *leader = NULL;
+    int count = 0;
+    for (int i = 0; i < run->node_count; i++) {
+        struct cluster_replica *replica = replica_of(&run->nodes[i], topic, partition);
+        if (!cluster_node_lives(&run->nodes[i]) || replica->of == NULL || replica->role != STELE_REPLICA_LEADER)
+            continue;
+        leader = replica;
+        count++;
+    }
+    if (count == 1 && leader->start_offset >= offset) /* otherwise nobody knows who said it */
+        leader->start_floor = stele_max_i64(leader->start_floor, offset);
+}
+
 static void check_replica(struct look *look)
 {
     struct stele_log *log = look->of->log;
@@ -233,19 +299,22 @@ static void check_replica(struct look *look)
         sim_world_fail(&look->run->world, "D8: %s begins at %lld, has a high watermark of %lld and ends at %lld",
                        look->name, (long long)stele_log_start_offset(log), (long long)high_watermark,
                        (long long)end_offset);
+    check_start(look, stele_log_start_offset(log));
     if (replica->stale_from >= 0 &&
         (end_offset <= replica->stale_from || end_offset < replica->end_offset || leads_since(look)))
         replica->stale_from = -1;
     if (begins_forced(look))
         lose_what_is_not_there(look);
     if (end_offset < replica->checked_to) {
-        if (!partition->was_forced)
+        if (!partition->was_forced && !begins_anew(look))
             sim_world_fail(&look->run->world, "D23: %s is cut to %lld, and had what is committed up to %lld",
                            look->name, (long long)end_offset, (long long)replica->checked_to);
         replica->checked_to = end_offset;
     }
     if (end_offset < replica->end_offset)
         cluster_reach(look->run, CLUSTER_POINT_CUT);
+    if (role == STELE_REPLICA_FOLLOWER && look->of->replica.follower.is_read_from)
+        cluster_reach(look->run, CLUSTER_POINT_FOLLOWER_READ);
     if (replica->stale_from >= 0) {
         verify(look, stele_min_i64(replica->stale_from, high_watermark), "D2 (logs match)");
     } else if (high_watermark > partition->end_offset) {
@@ -259,6 +328,7 @@ static void check_replica(struct look *look)
     replica->role = role;
     replica->leader_epoch = look->of->replica.leader.leader_epoch;
     replica->high_watermark = high_watermark;
+    replica->start_offset = stele_log_start_offset(log);
     replica->end_offset = end_offset;
 }
 
@@ -272,31 +342,37 @@ static void take_loss(struct look *look)
         return;
     cluster_reach(look->run, CLUSTER_POINT_ONLY_LOST);
     cluster_book_lose(look->run, look->topic, look->of->key.number, end_offset, look->node->is_wiped);
+    begin_behind_deleted(look);
 }
 
 /* True when something moved. */
 static bool has_moved(const struct cluster_replica *replica, const struct stele_partition *of)
 {
     return replica->of != of || replica->end_offset != stele_log_end_offset(of->log) ||
+           replica->start_offset != stele_log_start_offset(of->log) ||
            replica->high_watermark != stele_log_high_watermark(of->log) || replica->role != of->replica.role ||
            replica->leader_epoch != of->replica.leader.leader_epoch;
 }
 
-static struct cluster_known *know(struct cluster_node *node, const struct stele_partition *of)
+static struct cluster_known *know(struct cluster_node *node, const struct stele_partition *of, bool is_open)
 {
     for (int i = 0; i < node->known_count; i++) {
-        if (node->known[i].of == of)
-            return &node->known[i];
+        struct cluster_known *known = &node->known[i];
+        if (known->of == of && known->number == of->key.number &&
+            stele_uuid_equal(&known->topic->id, &of->key.topic_id))
+            return known;
     }
     struct cluster_topic *topic = cluster_book_topic(node->run, &of->key.topic_id);
-    if (topic == NULL)
+    if (topic == NULL || !is_open)
         return NULL;
     if (node->known_count == CLUSTER_KNOWN_MAX)
         sim_world_fail(&node->run->world, "n%d has too many partitions", node->number + 1);
     if (of->key.number >= CLUSTER_PARTITIONS_MAX)
         sim_world_fail(&node->run->world, "%s has a partition %d", topic->name, (int)of->key.number);
     struct cluster_known *known = &node->known[node->known_count++];
-    *known = (struct cluster_known){.of = of, .topic = topic, .replica = replica_of(node, topic, of->key.number)};
+    *known = (struct cluster_known){
+        .of = of, .topic = topic, .number = of->key.number, .replica = replica_of(node, topic, of->key.number)};
+    known->since_epoch = node->partition_epochs[topic - node->run->book.topics][of->key.number];
     return known;
 }
 
@@ -322,13 +398,28 @@ static struct look look_at(struct cluster_node *node, const struct cluster_known
     return look;
 }
 
+/* S17: what a node has of a partition goes when the metadata log has it that it is no replica any more, or that there
+ * is no such topic. */
+static void check_left(struct cluster_node *node, struct cluster_known *known)
+{
+    const struct stele_metadata_log *mlog = cluster_metadata_of(node);
+    int32_t out_epoch = known->topic->partitions[known->number].out_epochs[node->number];
+    const struct stele_image_topic *it = mlog == NULL ? NULL : stele_image_topic_of(&mlog->image, &known->topic->id);
+    if (it != NULL && out_epoch < known->since_epoch)
+        sim_world_fail(&node->run->world, "S17: n%d lets %s-%d go, and is a replica of it", node->number + 1,
+                       known->topic->name, known->number);
+    if (it != NULL)
+        cluster_reach(node->run, CLUSTER_POINT_REPLICA_LEFT);
+    *known->replica = (struct cluster_replica){.stale_from = -1};
+}
+
 /* Those that the node let go. */
 static void forget_others(struct cluster_node *node)
 {
     int kept = 0;
     for (int i = 0; i < node->known_count; i++) {
         if (!node->known[i].is_there)
-            node->known[i].replica->of = NULL;
+            check_left(node, &node->known[i]);
         else
             node->known[kept++] = node->known[i];
     }
@@ -344,19 +435,23 @@ void cluster_replicas_check(struct cluster_node *node)
         node->known[i].is_there = false;
     for (struct stele_list *at = all->next; at != all; at = at->next) {
         const struct stele_partition *of = STELE_CONTAINER_OF(at, struct stele_partition, all);
-        if (of->state == STELE_PARTITION_OPENING || of->state == STELE_PARTITION_REMOVED || of->log == NULL)
+        if (of->state == STELE_PARTITION_REMOVED)
             continue;
-        struct cluster_known *known = know(node, of);
+        bool is_open = of->state != STELE_PARTITION_OPENING && of->log != NULL;
+        struct cluster_known *known = know(node, of, is_open);
         if (known == NULL)
             continue;
         known->is_there = true;
-        if (of->replica.cut != STELE_CUT_NONE || !has_moved(known->replica, of))
+        if (!is_open || of->replica.cut != STELE_CUT_NONE || !has_moved(known->replica, of))
             continue;
         bool is_first = known->replica->of != of;
         if (is_first) {
             int64_t checked_to = stele_max_i64(known->replica->checked_to - AGAIN_OFFSETS, 0);
-            *known->replica = (struct cluster_replica){
-                .of = of, .leader_epoch = -1, .checked_to = checked_to, .stale_from = known->replica->stale_from};
+            *known->replica = (struct cluster_replica){.of = of,
+                                                       .leader_epoch = -1,
+                                                       .checked_to = checked_to,
+                                                       .stale_from = known->replica->stale_from,
+                                                       .start_floor = known->replica->start_floor};
             start_at_batch(known, of->key.number);
         }
         struct look look = look_at(node, known);

@@ -21,7 +21,6 @@
 #include "node/partition_replica.h"
 
 enum {
-    CLUSTER_NODES_MAX = 5,
     CLUSTER_CLIENTS_MAX = 4,
     CLUSTER_EPOCHS_MAX = 4096,
     CLUSTER_KNOWN_MAX = 64,
@@ -61,7 +60,19 @@ enum {
     P(TOPIC_DELETED, "topics deleted")                                                                                 \
     P(TOPIC_ANEW, "topics made anew")                                                                                  \
     P(OLD_READER, "readers of a topic that was made anew")                                                             \
-    P(TWO_LIVES, "records written again to a topic made anew")
+    P(TWO_LIVES, "records written again to a topic made anew")                                                         \
+    P(DELETED, "starts moved by who asked")                                                                            \
+    P(RETAINED, "starts moved by retention")                                                                           \
+    P(DELETE_ACKED, "deletions acknowledged")                                                                          \
+    P(BELOW_START, "readers sent to the start")                                                                        \
+    P(MOVED, "reassignments begun")                                                                                    \
+    P(MOVE_ENDED, "reassignments cancelled")                                                                           \
+    P(REPLICA_LEFT, "replicas taken from a node")                                                                      \
+    P(PREFERRED, "preferred leaders elected")                                                                          \
+    P(VOTER_REMOVED, "voters removed")                                                                                 \
+    P(VOTER_ADDED, "voters added")                                                                                     \
+    P(READMITTED, "nodes readmitted")                                                                                  \
+    P(FOLLOWER_READ, "followers read from")
 
 enum cluster_point {
 #define P(name, text) CLUSTER_POINT_##name,
@@ -77,16 +88,19 @@ struct cluster_replica {
     const struct stele_partition *of; /* NULL: never */
     enum stele_replica_role role;
     int32_t leader_epoch;
-    int64_t end_offset, high_watermark;
-    int64_t stale_from; /* from there on it may hold what a forced election lost; -1: not */
-    int64_t checked_to; /* up to there its files hold what is committed */
+    int64_t start_offset, end_offset, high_watermark;
+    int64_t start_floor; /* it led, and acknowledged that it begins there */
+    int64_t stale_from;  /* from there on it may hold what a forced election lost; -1: not */
+    int64_t checked_to;  /* up to there its files hold what is committed */
     struct cluster_log_place place;
 };
 
 struct cluster_known {
     const struct stele_partition *of;
     struct cluster_topic *topic;
+    int number; /* of the partition */
     struct cluster_replica *replica;
+    int32_t since_epoch; /* + 1: the partition epoch of the node's image then */
     bool is_there;
 };
 
@@ -97,10 +111,13 @@ struct cluster_node {
     struct sim_event up;
     int64_t down_us; /* how long it stays down after the death under way; -1: for good */
     bool wants_wipe, is_wiped, is_gone;
-    bool was_wiped_early;                 /* perhaps before it was one of the voters */
-    bool has_served;                      /* in this life */
-    bool is_amnesiac;                     /* what its disk had not synced was lost when this life began */
-    bool has_disk_trouble, had_full_disk; /* in this life */
+    bool was_wiped_early; /* perhaps before it was one of the voters */
+    bool is_removed;      /* as a voter, or may be */
+    int64_t wipes;
+    bool may_be_readmitted, is_readmitted; /* with the disk that it has now */
+    bool has_served;                       /* in this life */
+    bool is_amnesiac;                      /* what its disk had not synced was lost when this life began */
+    bool has_disk_trouble, had_full_disk;  /* in this life */
     bool is_disk_full, is_disk_unreadable;
     bool is_short_of_memory; /* or was, in this life */
     uint32_t no_memory;      /* allocations that fail, per million */
@@ -142,6 +159,8 @@ struct cluster_client {
     const struct cluster_topic *life;         /* and the one that it reads */
     int64_t expected[CLUSTER_PARTITIONS_MAX]; /* its next offsets */
     bool has_read[CLUSTER_PARTITIONS_MAX];    /* since it was assigned */
+    int64_t floor[CLUSTER_PARTITIONS_MAX];    /* where all replicas began then; -1: not known, */
+    int64_t floor_starts;                     /* while so many programs had been started */
     const char *step;                         /* of its end, for who waits for it; NULL: done */
 };
 
@@ -152,7 +171,9 @@ struct cluster_operator {
     struct sim_client sim;
     struct stele_prng prng;
     struct cluster_fault orders[CLUSTER_ORDERS_MAX];
-    int64_t ordered, taken; /* so many, and so many of them were begun */
+    int64_t ordered, taken;                         /* so many, and so many of them were begun */
+    struct cluster_fault later[CLUSTER_ORDERS_MAX]; /* what ends at at_us */
+    int later_count;
     bool is_idle;
     const char *step; /* as a program's */
 };
@@ -189,6 +210,7 @@ struct cluster {
     struct cluster_book book;
     bool is_calm, is_over, is_ending; /* no faults any more; programs stop; nodes stop */
     bool has_no_topics;               /* a cluster that keeps none yet */
+    bool has_retention;               /* some topics delete what is old or too much */
     int done_count;
     int64_t reached[CLUSTER_POINT_COUNT], faults[CLUSTER_CLASS_COUNT];
 };
@@ -247,6 +269,10 @@ void cluster_quorum_check_settings(struct cluster *run);
 void cluster_replicas_check(struct cluster_node *node);
 /** All that is committed, in every replica. */
 void cluster_replicas_check_all(struct cluster *run);
+/** Where all of its replicas begin at least; -1: not known. */
+int64_t cluster_replicas_floor(struct cluster *run, const struct cluster_topic *topic, int partition);
+/** Whoever leads it has said that it begins there. */
+void cluster_replicas_deleted(struct cluster *run, struct cluster_topic *topic, int partition, int64_t offset);
 /** It begins another life. */
 void cluster_replicas_forget(struct cluster_node *node);
 
@@ -277,6 +303,7 @@ bool cluster_call_is_done(struct cluster *run, const struct sim_client *sim, con
 
 void cluster_operators_start(struct cluster *run);
 /** A line whose time has come. */
+bool cluster_operators_hold(const struct cluster *run); /* a voter is removed, or may be */
 void cluster_operators_order(struct cluster *run, const struct cluster_fault *fault);
 
 #endif

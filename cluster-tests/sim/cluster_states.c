@@ -60,6 +60,10 @@ static void check_partition(struct cluster_node *node, struct cluster_topic *top
     if (state->partition_epoch < *seen - 1)
         fail(node, topic, number, "D28: the partition epoch goes back");
     *seen = state->partition_epoch + 1;
+    for (int i = 0; i < node->run->node_count; i++) {
+        if (!stele_node_set_has(&state->replicas, i + 1) && state->partition_epoch > partition->out_epochs[i] - 1)
+            partition->out_epochs[i] = state->partition_epoch + 1;
+    }
     check_sets(node, topic, number, state);
     if (partition->has_state && state->partition_epoch == partition->state.partition_epoch &&
         !is_same(state, &partition->state))
@@ -145,6 +149,14 @@ void cluster_states_print(struct cluster *run)
     }
 }
 
+/* What the leader deleted is not kept for long. */
+static bool begins_elsewhere(const struct cluster *run, const struct cluster_topic *topic, int number,
+                             const struct cluster_replica *replica)
+{
+    const struct cluster_node *leader = &run->nodes[topic->partitions[number].state.leader_id - 1];
+    return replica->start_offset < leader->replicas[topic - run->book.topics][number].start_offset;
+}
+
 static bool is_whole(struct cluster *run, struct cluster_topic *topic, int number, const char **out_why)
 {
     const struct cluster_partition *partition = &topic->partitions[number];
@@ -156,6 +168,9 @@ static bool is_whole(struct cluster *run, struct cluster_topic *topic, int numbe
     *out_why = "a partition has no leader";
     if (state->leader_id < 1)
         return false;
+    *out_why = "a reassignment does not end";
+    if (state->adding.count > 0 || state->removing.count > 0)
+        return false;
     for (int32_t i = 0; i < state->replicas.count; i++) {
         struct cluster_node *node = &run->nodes[state->replicas.ids[i] - 1];
         const struct cluster_replica *replica = &node->replicas[topic - run->book.topics][number];
@@ -164,6 +179,10 @@ static bool is_whole(struct cluster *run, struct cluster_topic *topic, int numbe
         living++;
         *out_why = "a living replica is not in sync";
         if (!stele_node_set_has(&state->isr, node->number + 1))
+            return false;
+        *out_why = "a replica begins below its leader";
+        if (replica->of != NULL && state->leader_id != node->number + 1 &&
+            begins_elsewhere(run, topic, number, replica))
             return false;
         *out_why = "a replica has not all that is committed, or more";
         if (replica->of == NULL || replica->high_watermark != partition->end_offset ||

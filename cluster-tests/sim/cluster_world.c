@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EVENTS_MAX = 6000000, STREAM_SHAPE = 900, LOOK_US = 20000 };
+enum { EVENTS_MAX = 6000000, STREAM_SHAPE = 900, STREAM_RETENTION = 901, STREAM_HAS_RETENTION = 902, LOOK_US = 20000 };
 
 const char *cluster_point_text(enum cluster_point point)
 {
@@ -37,6 +37,8 @@ void cluster_plan_of(struct cluster_plan *plan, uint64_t seed, int node_count)
 void cluster_plan_fill(struct cluster_plan *plan)
 {
     struct cluster_plan_frame frame = {.from_us = (plan->seed % 2 == 0 ? 1 : 8) * 1000000, .to_us = CLUSTER_FAULTS_US};
+    if (plan->frame.lasts_us > 0)
+        frame.to_us = plan->frame.lasts_us;
     cluster_plan_make(plan, &frame);
 }
 
@@ -126,8 +128,12 @@ static void dead(struct sim_server *server)
                  node->has_disk_trouble || node->wants_wipe;
     node->is_amnesiac = loses || (node->is_amnesiac && !node->has_served);
     if (node->wants_wipe) {
+        for (int i = 0; i < CLUSTER_LIVES_MAX * CLUSTER_PARTITIONS_MAX; i++)
+            node->replicas[i / CLUSTER_PARTITIONS_MAX][i % CLUSTER_PARTITIONS_MAX].start_floor = 0;
         node->wants_wipe = false;
         node->is_wiped = true;
+        node->may_be_readmitted = node->is_readmitted = false;
+        node->wipes++;
         node->was_wiped_early = run->quorum.committed_to == 0;
         sim_world_log(&run->world, "%s: gets an empty disk", server->process.name);
         sim_server_wipe(server);
@@ -204,6 +210,10 @@ static void init_nodes(struct cluster *run, struct stele_prng *setup)
         set_int(node, "num.network.threads", node->server.shard_count - STELE_SHARD_DATA);
         if (run->plan.frame.has_racks)
             set_int(node, "broker.rack", i + 1);
+        if (run->has_retention) {
+            set_int(node, "log.retention.check.interval.ms", 1000 + 1000 * i);
+            set_int(node, "log.segment.delete.delay.ms", 1000);
+        }
         for (int k = 0; k < run->plan.frame.node_setting_count; k++)
             set_text(node, run->plan.frame.nodes[k].name, run->plan.frame.nodes[k].value);
     }
@@ -229,9 +239,28 @@ static void shape_topic(const struct cluster_frame *frame, struct cluster_topic 
     for (int i = 0; i < frame->topic_setting_count; i++) {
         if (strcmp(frame->topics[i].name, "flush.before.ack") == 0)
             topic->flushes_before_ack = strcmp(frame->topics[i].value, "true") == 0;
+        if (strcmp(frame->topics[i].name, "retention.ms") == 0)
+            topic->retention_ms = strtoll(frame->topics[i].value, NULL, 10);
+        if (strcmp(frame->topics[i].name, "retention.bytes") == 0)
+            topic->retention_bytes = strtoll(frame->topics[i].value, NULL, 10);
         if (strcmp(frame->topics[i].name, "segment.bytes") == 0)
             (void)snprintf(topic->segment_bytes, sizeof(topic->segment_bytes), "%s", frame->topics[i].value);
     }
+}
+
+/* In half of the runs some topics delete what is old or too much, in small segments; not where a script says what
+ * topics there are. */
+static void draw_retention(struct cluster *run, struct stele_prng *prng, struct cluster_topic *topic)
+{
+    topic->retention_ms = 604800000;
+    topic->retention_bytes = -1;
+    if (!run->has_retention || !sim_chance(prng, 1, 2))
+        return;
+    bool is_of_time = sim_chance(prng, 1, 2);
+    topic->retention_ms = is_of_time ? 2000 + sim_draw_log(prng, 100000) : 604800000;
+    topic->retention_bytes = is_of_time ? -1 : stele_prng_range(prng, 5000, 100000);
+    (void)snprintf(topic->segment_bytes, sizeof(topic->segment_bytes), "%lld",
+                   (long long)stele_prng_range(prng, 4000, 20000));
 }
 
 static void init_topics(struct cluster *run, struct stele_prng *setup)
@@ -241,6 +270,8 @@ static void init_topics(struct cluster *run, struct stele_prng *setup)
     if (run->plan.frame.topic_count > 0)
         run->book.topic_count = run->plan.frame.topic_count;
     run->book.life_count = run->book.topic_count;
+    struct stele_prng retention;
+    stele_prng_init(&retention, run->plan.seed, STREAM_RETENTION);
     for (int i = 0; i < run->book.topic_count; i++) {
         struct cluster_topic *topic = &run->book.topics[i];
         (void)snprintf(topic->name, sizeof(topic->name), "t%d", i);
@@ -249,6 +280,7 @@ static void init_topics(struct cluster *run, struct stele_prng *setup)
         topic->flushes_before_ack = sim_chance(setup, 1, 2);
         int64_t segment_bytes = sim_chance(setup, 1, 2) ? stele_prng_range(setup, 4000, 60000) : 1073741824;
         (void)snprintf(topic->segment_bytes, sizeof(topic->segment_bytes), "%lld", (long long)segment_bytes);
+        draw_retention(run, &retention, topic);
         shape_topic(&run->plan.frame, topic);
     }
 }
@@ -359,7 +391,9 @@ void cluster_run(struct cluster_plan *plan, bool is_verbose, void (*failed)(void
     run->world.failed = failed;
     run->world.arg = arg;
     sim_net_world_init(&run->world);
-    struct stele_prng *setup = sim_stream(&run->world, SIM_STREAM_SETUP);
+    struct stele_prng *setup = sim_stream(&run->world, SIM_STREAM_SETUP), prng;
+    stele_prng_init(&prng, run->plan.seed, STREAM_HAS_RETENTION);
+    run->has_retention = sim_chance(&prng, 1, 2) && run->plan.frame.topic_count == 0;
     draw_net(run, setup);
     init_nodes(run, setup);
     init_topics(run, setup);
