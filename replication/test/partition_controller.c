@@ -93,6 +93,7 @@ void pw_controller_init(struct pw_world *world)
     if (stele_partition_create(&replicas, &view, &state) != STELE_OK) {
         pw_fail(world, "no first state");
     }
+    state.is_unsynced = world->config.is_flush; /* as if it had been switched on a moment ago */
     world->state = state;
     write_state(world, &state);
 }
@@ -220,6 +221,7 @@ static void take_alter(struct pw_world *world, const struct pw_event *event)
             .isr_count = wish->isr.count,
             .damaged = wish->damaged.ids,
             .damaged_count = wish->damaged.count,
+            .is_synced = wish->is_synced,
         };
         struct stele_partition_view view = view_of(world);
         struct stele_partition_outcome outcome;
