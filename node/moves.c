@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum move_state { MAKING, MOVING, SWAPPING, DROPPING, DELETING, LEFT };
+enum move_state { MAKING, MOVING, SWAPPING, LEAVING, DROPPING, DELETING, LEFT };
 
 struct stele_move {
     struct stele_list link;
@@ -16,7 +16,7 @@ struct stele_move {
     enum move_state state;
     char *topic;
     struct stele_log_dirs_move how;
-    char *copy_path, *path;
+    char *copy_name, *copy_path, *path;
     struct stele_mover mover;
     struct stele_list asks;  /* to be answered when it has begun */
     struct stele_list after; /* to be looked at again when it has ended */
@@ -54,6 +54,7 @@ static void move_free(struct stele_move *move)
     stele_list_remove(&move->link);
     stele_list_remove(&move->wait.link);
     stele_mem_free(mem, move->mover.taken_path);
+    stele_mem_free(mem, move->copy_name);
     stele_mem_free(mem, move->copy_path);
     stele_mem_free(mem, move->path);
     stele_mem_free(mem, move->topic);
@@ -164,17 +165,32 @@ static void drop_copy(struct stele_move *move)
     job(move, drop_work, dropped);
 }
 
-static void leave(struct stele_move *move)
+static void left(struct stele_job *done)
 {
+    struct stele_move *move = move_of_job(done);
     struct stele_controller *control = move->control;
     int64_t delay_ms = stele_settings_int(control->node->settings, "log.segment.delete.delay.ms");
     move->state = LEFT;
-    tell(move, STELE_TRACE_MOVE_ENDED);
-    if (is_serving(control) && !stele_log_dirs_is_offline(control->dirs, move->how.from))
+    if (move->err != STELE_OK)
+        stele_controller_look_for_failed(control, move->err, "a move between log directories could not be written");
+    if (is_serving(control) && move->err == STELE_OK)
         stele_shard_arm(control->shard, &move->timer,
                         stele_env_mono_ms(control->shard->env) + stele_min_i64(delay_ms, INT32_MAX));
     else
         end(move);
+}
+
+static void leave_work(struct stele_job *work)
+{
+    struct stele_move *move = move_of_job(work);
+    move->err = stele_log_dirs_leave(move->control->dirs, &move->how);
+}
+
+static void leave(struct stele_move *move)
+{
+    move->state = LEAVING;
+    tell(move, STELE_TRACE_MOVE_ENDED);
+    job(move, leave_work, left);
 }
 
 /* The partition has no move any more; `then` is what comes of the files. */
@@ -213,7 +229,6 @@ static void swapped(struct stele_job *done)
     struct stele_move *move = move_of_job(done);
     struct stele_controller *control = move->control;
     move->state = MOVING;
-    /* The shard knows where the partition is before it hears that the other directory failed. */
     stele_mover_swapped(&move->mover, move->is_swapped, move->err);
     if (move->err != STELE_OK)
         stele_controller_look_for_failed(control, move->err, "a move between log directories could not be written");
@@ -263,9 +278,11 @@ static void began(struct stele_mover *mover, enum stele_err err)
 
 static bool make_paths(struct stele_move *move)
 {
-    char path[STELE_PATH_BYTES], name[STELE_TOPIC_NAME_MAX + 16];
+    char path[STELE_PATH_BYTES], name[STELE_TOPIC_NAME_MAX + 32];
     struct stele_controller *control = move->control;
     struct stele_mem *mem = control->shard->env->mem;
+    (void)snprintf(name, sizeof(name), "%s-%d-future", move->topic, (int)move->how.partition);
+    move->copy_name = stele_mem_string(mem, STELE_MEM_NODE, name);
     (void)snprintf(name, sizeof(name), "%s-%d", move->topic, (int)move->how.partition);
     if (stele_log_dirs_copy_path(control->dirs, &move->how, path) != STELE_OK)
         return false;
@@ -274,7 +291,7 @@ static bool make_paths(struct stele_move *move)
         return false;
     move->path = stele_mem_string(mem, STELE_MEM_NODE, path);
     move->mover.taken_path = stele_mem_string(mem, STELE_MEM_NODE, path);
-    return move->copy_path != NULL && move->path != NULL && move->mover.taken_path != NULL;
+    return move->copy_name != NULL && move->copy_path != NULL && move->path != NULL && move->mover.taken_path != NULL;
 }
 
 static void begin_moving(struct stele_move *move)
@@ -282,6 +299,7 @@ static void begin_moving(struct stele_move *move)
     struct stele_mover *mover = &move->mover;
     mover->partition = move->local->partition;
     mover->dir = move->how.to;
+    mover->copy_name = move->copy_name;
     mover->copy_path = move->copy_path;
     mover->path = move->path;
     mover->began = began;

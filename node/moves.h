@@ -7,7 +7,8 @@
  *  2. While it has one its directory changes on its shard: only that one asks for it.
  *  3. What a crash or a stop leaves of a copy the next start goes on with, or deletes when the partition is not here.
  * States: MAKING (a job makes the copy's directory) -> MOVING (its shard has it) -> SWAPPING (checkpoints, then a job)
- * -> MOVING -> LEFT (the old directory waits for its end) | DROPPING (a job condemns the copy) -> DELETING -> gone. */
+ * -> MOVING -> LEAVING (a job condemns the old directory, which nobody uses any more) -> LEFT (it waits for its end) |
+ * DROPPING (a job condemns the copy) -> DELETING -> gone. */
 #ifndef STELE_NODE_MOVES_H
 #define STELE_NODE_MOVES_H
 

@@ -119,19 +119,15 @@ static enum stele_err why_over(const struct stele_mover *mover)
 
 /* Jobs. Each is the only one that uses the copy. */
 
-static struct stele_log_open open_of(struct stele_mover *mover, const char *path)
+static struct stele_log_open open_of(struct stele_mover *mover, const char *path, const char *name)
 {
-    struct stele_partition *partition = mover->partition;
-    return (struct stele_log_open){.env = partition->shard->env,
-                                   .dir = path,
-                                   .name = partition->name,
-                                   .config = mover->config,
-                                   .high_watermark = -1};
+    return (struct stele_log_open){
+        .env = shard_of(mover)->env, .dir = path, .name = name, .config = mover->config, .high_watermark = -1};
 }
 
 static enum stele_err open_empty(struct stele_mover *mover, int64_t start_offset)
 {
-    struct stele_log_open open = open_of(mover, mover->copy_path);
+    struct stele_log_open open = open_of(mover, mover->copy_path, mover->copy_name);
     struct stele_recovery_report report;
     struct stele_error error;
     open.is_new = open.was_clean = true;
@@ -143,7 +139,7 @@ static enum stele_err open_empty(struct stele_mover *mover, int64_t start_offset
 static void resume_work(struct stele_job *job)
 {
     struct stele_mover *mover = mover_of(job);
-    struct stele_log_open open = open_of(mover, mover->copy_path);
+    struct stele_log_open open = open_of(mover, mover->copy_path, mover->copy_name);
     struct stele_recovery_report report = {.found_damage = false};
     struct stele_error error;
     mover->job_err = stele_log_open(&open, &mover->copy, &report, &error);
@@ -181,7 +177,7 @@ static void close_work(struct stele_job *job)
 static void open_work(struct stele_job *job)
 {
     struct stele_mover *mover = mover_of(job);
-    struct stele_log_open open = open_of(mover, mover->path);
+    struct stele_log_open open = open_of(mover, mover->path, mover->partition->name);
     struct stele_recovery_report report;
     struct stele_error error;
     open.was_clean = true;

@@ -31,6 +31,7 @@ struct stele_mover {
     /* Set by the control shard, which keeps what they point to. */
     struct stele_partition *partition;
     int dir;               /* where it goes */
+    const char *copy_name; /* in traces */
     const char *copy_path; /* of the copy, and of the partition afterwards */
     const char *path;
     char *taken_path; /* the same as path; the partition takes it over with the swap */

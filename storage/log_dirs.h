@@ -90,7 +90,7 @@ STELE_MUST_CHECK enum stele_err stele_log_dirs_delete(struct stele_env *env, con
 
 /* A move between two log directories (Kafka's -future directories, KIP-113), each step in a job: begin makes the copy's
  * directory; when it holds all that the log has, the log is at rest and checkpoints of the copy are written, swap makes
- * it the log. In between condemn_copy ends it. `mark` tells one copy from another. */
+ * it the log and leave ends the old one. In between condemn_copy ends it. `mark` tells one copy from another. */
 
 struct stele_log_dirs_move {
     const char *topic;
@@ -110,13 +110,17 @@ STELE_MUST_CHECK enum stele_err stele_log_dirs_copy_path(const struct stele_log_
 /** Condemns the copy, durably. One that is not there is fine. Errors: IO, NO_SPACE, OFFLINE, TOO_LARGE. */
 STELE_MUST_CHECK enum stele_err stele_log_dirs_condemn_copy(struct stele_log_dirs *dirs,
                                                             const struct stele_log_dirs_move *move);
-/** Makes the synced copy the partition's directory and condemns the one before. First a line in the first directory
- * says where the partition is from now on (storage/moved_file.h); a start that finds it goes on from there. With it
- * `*out_is_moved`, whatever fails after it: a directory that fails is offline then. Without it, all is as it was.
- * Errors: IO, NO_SPACE, NO_MEMORY, OFFLINE, TOO_LARGE. */
+/** Makes the synced copy the partition's directory. First a line in the first directory says where the partition is
+ * from now on (storage/moved_file.h); a start that finds it goes on from there. `*out_is_moved` false: all is as it
+ * was; a directory that failed is offline. The old directory stays until leave. Errors: IO, NO_SPACE, NO_MEMORY,
+ * OFFLINE, TOO_LARGE. */
 STELE_MUST_CHECK enum stele_err stele_log_dirs_swap(struct stele_log_dirs *dirs, const struct stele_log_dirs_move *move,
                                                     bool *out_is_moved);
 
+/** After swap, when no log is open in the old directory any more: condemns it, and takes the line away. Where that
+ * fails the line stays for the next start. Errors: IO, NO_SPACE, OFFLINE, TOO_LARGE. */
+STELE_MUST_CHECK enum stele_err stele_log_dirs_leave(struct stele_log_dirs *dirs,
+                                                     const struct stele_log_dirs_move *move);
 /** Deletes what of the move was condemned: its copy in `to`, or the old directory in `from`; `dir` is the path of the
  * log directory, and `env` that of the job. */
 STELE_MUST_CHECK enum stele_err stele_log_dirs_delete_moved(struct stele_env *env, const char *dir,

@@ -7,6 +7,7 @@
  *
  *  1. The line is written.              Before it nothing has happened.
  *  2. The copy gets the name, synced.   Where that fails the line is turned: the partition is where it was.
+ *     (Here the log is still open in the old directory, and finds its files by their names; then it is the copy's.)
  *  3. The old directory is condemned.   Where that fails the line stays until a start sees all directories.
  *  4. The line is taken away. */
 #include "base/check.h"
@@ -190,7 +191,14 @@ enum stele_err stele_log_dirs_swap(struct stele_log_dirs *dirs, const struct ste
         return err;
     }
     *out_is_moved = true;
-    err = leave(dirs, move);
+    return STELE_OK;
+}
+
+enum stele_err stele_log_dirs_leave(struct stele_log_dirs *dirs, const struct stele_log_dirs_move *move)
+{
+    if (dirs->dirs[move->from].is_offline)
+        return STELE_OFFLINE;
+    enum stele_err err = leave(dirs, move);
     if (err == STELE_OK)
         (void)say(dirs, &move->topic_id, move->partition, NULL); /* a line that stays is true */
     return settle(dirs, move->from, err, "a directory that was left could not be renamed");

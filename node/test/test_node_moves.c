@@ -137,8 +137,8 @@ static void settle(struct fixture *f)
     fail_msg("a move does not end");
 }
 
-/* A move under load, and back: every record is answered and there, the old directory is deleted, a stop and a start
- * find it where it is. */
+/* A move under load, and back, while others read what no file is open of: every record is answered and there, the old
+ * directory is deleted, a stop and a start find it where it is. */
 static void test_under_load(void **state)
 {
     (void)state;
@@ -148,11 +148,18 @@ static void test_under_load(void **state)
         put(&f, RECORDS);
         node_world_run(f.world);
         node_world_drain(f.world);
+        assert_ok(node_world_stop(f.world)); /* from here on no file of it is open */
+        again(&f);
+        struct node_conn *reader = node_world_greet(f.world, 1);
         const char *from = place(f.conn, 0);
         for (int round = 0; round < 2; round++) {
             put(&f, 3);
             send_move(f.conn, "t", 0, other(from));
             for (int i = 0; i < 40; i++) {
+                struct stele_fetch_partition part =
+                    node_fetch_at(&f.topic_id, 0, stele_prng_range(&f.world->prng, 0, 2 * RECORDS - 1));
+                node_conn_send_fetch(reader, &(struct stele_fetch_request){
+                                                 .max_bytes = 2000, .partitions = &part, .partition_count = 1});
                 put(&f, 1 + i % 2);
                 node_world_pass(f.world, 1 + i % 7);
             }
@@ -166,6 +173,7 @@ static void test_under_load(void **state)
             assert_int_equal(count_names(f.world, ""), 1);
         }
         assert_true(f.world->traces[STELE_TRACE_MOVE_ENDED] == 2);
+        assert_true(f.world->traces[STELE_TRACE_LOG_FAILED] == 0);
         assert_ok(node_world_stop(f.world));
         again(&f);
         assert_string_equal(place(f.conn, 0), from);
@@ -434,38 +442,45 @@ static void test_cut(void **state)
     assert_true(cuts > 20);
 }
 
-/* Any call of the disk fails once, by an error of the disk or for want of room: whatever comes of the move, what was
- * acknowledged is there after the next start, in one place. */
+/* Any call of the disk fails once, by an error of the disk or for want of room, or the machine stops inside it:
+ * whatever comes of the move, what was acknowledged is there after the next start, in one place. */
 static void test_calls_fail(void **state)
 {
     (void)state;
-    int ended = 0, struck = 0;
-    for (int64_t at = 1; at < 2000; at += stele_test_stride(3)) {
+    int ended = 0, struck = 0, unstruck = 0;
+    for (int64_t at = 1; at < 2000 && unstruck < 4; at += stele_test_stride(2)) {
         struct fixture f;
-        begin(&f, (uint64_t)at, 1);
+        int kind = (int)(at / 2 % 5); /* the last three are the modes of a crash */
+        f.world = node_world_new((uint64_t)at, 1);
+        node_world_set(f.world, "log.segment.bytes", "3000");
+        node_world_set(f.world, "log.flush.before.ack", "true");
+        node_world_start(f.world);
+        f.conn = node_world_greet(f.world, 1);
+        assert_ok(node_conn_create_topic(f.conn, "t", 2, &f.topic_id));
         put(&f, 10);
         node_world_run(f.world);
         node_world_drain(f.world);
         const char *from = place(f.conn, 0);
-        struct sim_disk_fault fault = {.err = at % 2 == 0 ? STELE_IO : STELE_NO_SPACE};
+        struct sim_disk_fault fault = {.err = kind == 0 ? STELE_IO : STELE_NO_SPACE, .is_crash = kind >= 2};
         sim_disk_arm(f.world->disk, at, &fault);
         send_move(f.conn, "t", 0, other(from));
-        for (int i = 0; i < 30 && !f.world->is_fatal; i++)
+        for (int i = 0; i < 30 && !f.world->is_fatal && !sim_disk_is_stopped(f.world->disk); i++)
             node_world_pass(f.world, 100);
-        bool has_struck = sim_disk_has_struck(f.world->disk);
         ended += f.world->traces[STELE_TRACE_MOVE_ENDED] > 0;
-        struck += has_struck;
+        struck += sim_disk_has_struck(f.world->disk);
+        unstruck += !sim_disk_has_struck(f.world->disk);
         sim_disk_heal(f.world->disk);
         node_world_drain(f.world);
-        node_world_crash(f.world, SIM_DISK_KILL);
+        node_world_crash(f.world, kind < 2 ? SIM_DISK_KILL : (enum sim_disk_crash_mode)(kind - 2));
         again(&f);
+        (void)node_world_check_partition(f.conn, &f.topic_id, 0, true);
         settle(&f);
-        (void)node_world_check_partition(f.conn, &f.topic_id, 0, false);
+        (void)node_world_check_partition(f.conn, &f.topic_id, 0, true);
+        assert_ok(node_conn_produce(f.conn, &f.topic_id, 0)->err);
+        assert_int_equal(count_names(f.world, "-future"), 0);
         node_world_free(f.world);
-        if (!has_struck)
-            break;
     }
-    assert_true(struck > 10 && ended > 3);
+    assert_true(struck > 30 && ended > 3 && unstruck == 4);
 }
 
 /* Memory runs out at any allocation: the move ends well or not at all, and the log goes on. */

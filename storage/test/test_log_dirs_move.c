@@ -144,6 +144,13 @@ static int start(struct fixture *f, struct sim_disk *disk)
     return place;
 }
 
+/* The whole of it. */
+static enum stele_err swap(struct stele_log_dirs *dirs, const struct stele_log_dirs_move *move, bool *out_is_moved)
+{
+    enum stele_err err = stele_log_dirs_swap(dirs, move, out_is_moved);
+    return err == STELE_OK ? stele_log_dirs_leave(dirs, move) : err;
+}
+
 /* A move from begin to end: the copy's directory is durable and found, the swap leaves one directory and no line. */
 static void test_whole(void **state)
 {
@@ -172,7 +179,7 @@ static void test_whole(void **state)
     disk_put_text(f->disk, content, "new");
     put_partition(f, "/a/t-0.c6ff000102030405060708090a0b0c0d-delete", "an earlier stay");
     assert_true(disk_has(f->disk, "/a/t-0.c6ff000102030405060708090a0b0c0d-delete/content"));
-    assert_ok(stele_log_dirs_swap(dirs, &move, &is_moved));
+    assert_ok(swap(dirs, &move, &is_moved));
     assert_true(is_moved);
     assert_false(has_line(f, f->disk));
     assert_false(disk_has(f->disk, "/a/t-0"));
@@ -201,7 +208,7 @@ static void swap_and_crash(void *arg, struct sim_disk *disk)
     bool is_moved = false;
     enum stele_err err = open_on(f, disk, &dirs);
     if (err == STELE_OK) {
-        err = stele_log_dirs_swap(dirs, &move, &is_moved);
+        err = swap(dirs, &move, &is_moved);
         if (sim_disk_is_stopped(disk)) /* nobody heard it */
             is_moved = false;
         stele_log_dirs_close(dirs);
@@ -281,7 +288,7 @@ static void swap_and_fail(void *arg, struct sim_disk *disk)
     struct stele_log_dirs_move move = the_move();
     bool is_moved = false;
     if (open_on(f, disk, &dirs) == STELE_OK) {
-        enum stele_err err = stele_log_dirs_swap(dirs, &move, &is_moved);
+        enum stele_err err = swap(dirs, &move, &is_moved);
         bool is_first_lost = stele_log_dirs_is_offline(dirs, FIRST);
         assert_true(err == STELE_OK || sim_disk_has_struck(disk));
         assert_true(err != STELE_OK || is_moved);
@@ -326,7 +333,7 @@ static void test_source_fails(void **state)
     put_copy(f);
     assert_ok(open_on(f, f->disk, &dirs));
     sim_disk_break(f->disk, "/a*", SIM_DISK_BIT(SIM_DISK_RENAME), STELE_IO, 0);
-    assert_int_equal(stele_log_dirs_swap(dirs, &move, &is_moved), STELE_IO);
+    assert_int_equal(swap(dirs, &move, &is_moved), STELE_IO);
     assert_true(is_moved);
     assert_true(stele_log_dirs_is_offline(dirs, FROM));
     assert_false(stele_log_dirs_is_offline(dirs, TO));
@@ -355,7 +362,7 @@ static void test_target_fails(void **state)
         bool is_moved = true;
         assert_ok(open_on(f, f->disk, &dirs));
         sim_disk_break(f->disk, "/b*", SIM_DISK_BIT(ops[i]), STELE_IO, 0);
-        assert_int_equal(stele_log_dirs_swap(dirs, &move, &is_moved), STELE_IO);
+        assert_int_equal(swap(dirs, &move, &is_moved), STELE_IO);
         assert_false(is_moved);
         assert_true(stele_log_dirs_is_offline(dirs, TO));
         assert_false(stele_log_dirs_is_offline(dirs, FROM));
@@ -511,7 +518,7 @@ static void test_refused(void **state)
     move = the_move();
     for (int64_t at = 1;; at++) {
         stele_test_mem_fail(&f->env.mem, at, false);
-        enum stele_err err = stele_log_dirs_swap(dirs, &move, &is_moved);
+        enum stele_err err = swap(dirs, &move, &is_moved);
         stele_test_mem_fail(&f->env.mem, 0, false);
         if (err == STELE_OK)
             break;
@@ -519,7 +526,7 @@ static void test_refused(void **state)
         assert_false(is_moved);
     }
     assert_true(is_moved);
-    assert_int_equal(stele_log_dirs_swap(dirs, &move, &is_moved), STELE_NOT_FOUND); /* there is no such copy any more */
+    assert_int_equal(swap(dirs, &move, &is_moved), STELE_NOT_FOUND); /* there is no such copy any more */
     assert_false(is_moved);
     stele_log_dirs_close(dirs);
 }
