@@ -60,6 +60,9 @@ static void delete_records(struct cluster_operator *self, const struct cluster_f
     int64_t start = -1, wanted = topic->partitions[partition].end_offset * stele_min_i64(fault->arg, 1000) / 1000;
     if (fault->arg > 1000)
         wanted = STELE_OFFSET_LATEST;
+    struct cluster_replica *leader = cluster_replicas_leader(run, topic, partition);
+    int32_t epoch = leader == NULL ? -1 : leader->leader_epoch;
+    int64_t starts = run->world.reached[SIM_POINT_START];
     cluster_book_ask(run, &(struct cluster_deletion){
                               .name = name, .partition = partition, .below = wanted < 0 ? INT64_MAX : wanted});
     struct stele_result result = stele_records_delete(self->sim.client, topic->name, partition, wanted, &start);
@@ -74,8 +77,11 @@ static void delete_records(struct cluster_operator *self, const struct cluster_f
     if (start < wanted)
         sim_world_fail(&run->world, "D31: %s-%d begins at %lld, and was to be deleted up to %lld", topic->name,
                        partition, (long long)start, (long long)wanted);
-    if (cluster_book_last(run, name) == topic && !topic->is_gone)
-        cluster_replicas_deleted(run, topic, partition, stele_max_i64(wanted, 0));
+    /* Who led all the time has said so. */
+    bool is_sure = leader != NULL && leader == cluster_replicas_leader(run, topic, partition) &&
+                   leader->leader_epoch == epoch && starts == run->world.reached[SIM_POINT_START];
+    if (is_sure && cluster_book_last(run, name) == topic && leader->start_offset >= wanted)
+        leader->start_floor = stele_max_i64(leader->start_floor, wanted);
 }
 
 /* Replicas and leaders. */

@@ -247,13 +247,15 @@ static void check_start(struct look *look, int64_t start_offset)
     struct cluster_start start = {.offset = start_offset,
                                   .held_bytes = stele_log_bytes(look->of->log),
                                   .wall_ms = stele_env_wall_ms(&look->node->server.envs[0].env)};
-    bool is_empty = start_offset == stele_log_end_offset(look->of->log); /* see begins_anew */
+    /* See begins_anew: a replica that follows may have the batch around its start before it begins there again. */
+    bool is_leader = look->of->replica.role == STELE_REPLICA_LEADER;
+    bool is_empty = start_offset == stele_log_high_watermark(look->of->log);
     if (is_empty && start_offset < replica->start_floor)
         replica->start_floor = 0; /* it has nothing left, and begins where its leader does */
-    if (start_offset < replica->start_offset && !is_empty)
+    if (start_offset < replica->start_offset && is_leader && !is_empty)
         sim_world_fail(&look->run->world, "D31: %s begins at %lld, and began at %lld", look->name,
                        (long long)start_offset, (long long)replica->start_offset);
-    if (start_offset < replica->start_floor)
+    if (start_offset < replica->start_floor && is_leader)
         sim_world_fail(&look->run->world, "D31: %s begins at %lld, and has said that it begins at %lld", look->name,
                        (long long)start_offset, (long long)replica->start_floor);
     cluster_book_start(look->run, look->topic, look->of->key.number, &start);
@@ -273,7 +275,7 @@ int64_t cluster_replicas_floor(struct cluster *run, const struct cluster_topic *
     return floor == INT64_MAX ? -1 : floor;
 }
 
-void cluster_replicas_deleted(struct cluster *run, struct cluster_topic *topic, int partition, int64_t offset)
+struct cluster_replica *cluster_replicas_leader(struct cluster *run, const struct cluster_topic *topic, int partition)
 {
     struct cluster_replica *leader = NULL;
     int count = 0;
@@ -284,8 +286,7 @@ void cluster_replicas_deleted(struct cluster *run, struct cluster_topic *topic, 
         leader = replica;
         count++;
     }
-    if (count == 1 && leader->start_offset >= offset) /* otherwise nobody knows who said it */
-        leader->start_floor = stele_max_i64(leader->start_floor, offset);
+    return count == 1 ? leader : NULL;
 }
 
 static void check_replica(struct look *look)

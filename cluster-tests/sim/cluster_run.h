@@ -271,8 +271,8 @@ void cluster_replicas_check(struct cluster_node *node);
 void cluster_replicas_check_all(struct cluster *run);
 /** Where all of its replicas begin at least; -1: not known. */
 int64_t cluster_replicas_floor(struct cluster *run, const struct cluster_topic *topic, int partition);
-/** Whoever leads it has said that it begins there. */
-void cluster_replicas_deleted(struct cluster *run, struct cluster_topic *topic, int partition, int64_t offset);
+/** NULL: nobody leads, or more than one believes so. */
+struct cluster_replica *cluster_replicas_leader(struct cluster *run, const struct cluster_topic *topic, int partition);
 /** It begins another life. */
 void cluster_replicas_forget(struct cluster_node *node);
 
