@@ -240,8 +240,9 @@ int64_t stele_log_common_end(const struct stele_log *log, const struct stele_log
  * (stele_producers_snapshot). Errors: those of close. */
 STELE_MUST_CHECK enum stele_err stele_log_close_copy(struct stele_log *copy, int64_t start_offset,
                                                      const uint8_t *producers, size_t count);
-/** The copy, opened anew, takes the place of the log: what only memory knows goes over. Errors: NO_MEMORY. */
-STELE_MUST_CHECK enum stele_err stele_log_succeed(struct stele_log *copy, const struct stele_log *log);
+/** The copy, opened anew, takes the place of the log, which is to be freed: what only memory knows goes over. Errors:
+ * NO_MEMORY (nothing was done). */
+STELE_MUST_CHECK enum stele_err stele_log_succeed(struct stele_log *copy, struct stele_log *log);
 
 /* Deletion of renamed files after file.delete.delay.ms: a job of the shard. */
 /** Monotonic ms when the next files are due, INT64_MAX when none. */

@@ -34,7 +34,7 @@ enum stele_err stele_log_close_copy(struct stele_log *copy, int64_t start_offset
     return err == STELE_OK ? stele_log_close(copy) : err;
 }
 
-enum stele_err stele_log_succeed(struct stele_log *copy, const struct stele_log *log)
+enum stele_err stele_log_succeed(struct stele_log *copy, struct stele_log *log)
 {
     int32_t epoch = stele_epoch_cache_latest(&log->epochs);
     STELE_ASSERT(copy->log_end_offset == log->log_end_offset);
@@ -44,6 +44,10 @@ enum stele_err stele_log_succeed(struct stele_log *copy, const struct stele_log 
         err = stele_epoch_cache_assign(&copy->epochs, epoch, log->epochs.entries[log->epochs.count - 1].start_offset);
     if (err != STELE_OK)
         return err;
+    /* Of each producer memory knows more batches than a snapshot: what is sent again is known by them. */
+    struct stele_producers *producers = copy->producers;
+    copy->producers = log->producers;
+    log->producers = producers;
     copy->cut_count = log->cut_count + 1; /* a lookup under way begins anew */
     stele_log_set_high_watermark(copy, log->high_watermark);
     err = stele_log_set_start_offset(copy, stele_min_i64(log->log_start_offset, copy->high_watermark));
