@@ -297,6 +297,8 @@ void cluster_plan_make(struct cluster_plan *plan, const struct cluster_plan_fram
         bool is_on = sim_chance(&setup, class == CLUSTER_CLASS_WIPE || class == CLUSTER_CLASS_MEMORY ? 1 : 4, 8);
         int64_t mean_us = draw_mean_us(&setup, (enum cluster_class) class);
         is_on = is_on && ((plan->no_classes >> class) & 1) == 0;
+        /* Made anew while a node is away, a topic has too few replicas to lose another for good. */
+        has_gone = has_gone && !(class == CLUSTER_CLASS_TOPICS && is_on);
         for (int node = 0; node < plan->node_count && is_on && !is_calm; node++) {
             struct stele_prng prng;
             struct maker maker = {

@@ -36,7 +36,6 @@ table='
 17  quorum_world      50   quick
 18  stele-sim         10   quick
 18  quorum_world      50   quick
-19  stele-sim         80   long
 19  quorum_world      50   quick
 20  quorum_world      50   quick
 21  stele-sim         10   quick
