@@ -53,6 +53,7 @@ build/bin/stele-sim --one-node --seed 1000000 --seeds * | docs/test_readme.sh | 
 build/dev/bin/quorum_world --first * | docs/test_readme.sh | quorum_world" --first 1 --seeds 5
 build/dev/bin/partition_sim --seeds * | docs/test_readme.sh | partition_sim" --seeds 1 5
 stele-sim --one-node* | docs/test_readme.sh | stele-sim" --one-node --seed 7 --verbose
+build/bin/stele-sim --config * --seeds 100 | docs/test_readme.sh | stele-sim" --config "$root/cluster-tests/sim/example.conf" --seeds 2
 build/bin/stele-sim --seed 1000000 --seeds * | docs/test_readme.sh | stele-sim" --seed 1000000 --seeds 3
 apt-cache dumpavail | deploy/demo.sh | apt-cache dumpavail
 steled --settings-reference | docs/test_settings.sh | --settings-reference
@@ -84,7 +85,6 @@ stele config set * --cluster | cluster-tests/process/test_cli.sh | "$stele" conf
 stele config set * --topic * | cluster-tests/process/test_cli.sh | "$stele" config set --topic
 stele config unset * --topic * | cluster-tests/process/test_cli.sh | "$stele" config unset --topic
 ctest -R sim_scenario* | tools/test.sh | ctest --preset dev -L sim -V
-stele config | cluster-tests/process/test_cli.sh | "$stele" config
 stele topic trim | cluster-tests/process/test_cli.sh | "$stele" topic trim
 stele config set --cluster * | cluster-tests/process/test_cli.sh | "$stele" config set --cluster
 stele node status | cluster-tests/process/test_cli.sh | "$stele" node status
@@ -172,6 +172,7 @@ done
 "$root/build/bin/stele-sim" --seed 7 --script-out "$work/7.script" >"$work/7.drawn"
 "$root/build/bin/stele-sim" --script "$work/7.script" | cmp - "$work/7.drawn" || die "stele-sim --script: not what was drawn"
 "$root/build/bin/stele-sim" --seed 7 --shrink >"$work/7.shrunk" && grep -q . "$work/7.shrunk" || die "stele-sim --shrink"
+"$root/build/bin/stele-sim" --config "$root/cluster-tests/sim/example.conf" --seeds 2 | grep -q '^acknowledged a seed: ' || die "stele-sim --config"
 "$root/build/bin/stele-sim" --seed 1000000 --seeds 3 | grep -q '^acknowledged a seed: ' || die "stele-sim --seeds"
 [ ! -x "$root/build/dev/bin/quorum_world" ] || "$root/build/dev/bin/quorum_world" --first 1 --seeds 5 >/dev/null || die "quorum_world"
 [ ! -x "$root/build/dev/bin/partition_sim" ] || "$root/build/dev/bin/partition_sim" --seeds 1 5 >/dev/null || die "partition_sim"
