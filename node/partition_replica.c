@@ -412,8 +412,10 @@ enum stele_err stele_replica__check_leads(struct stele_op *op)
     if (op->leader_epoch > replica->leader_epoch)
         return STELE_UNKNOWN_LEADER_EPOCH;
     bool is_fenced = op->leader_epoch >= 0 && op->leader_epoch < replica->leader_epoch;
-    if (!is_fenced &&
-        (replica->role == STELE_REPLICA_LEADER || (replica->role == STELE_REPLICA_FOLLOWER && op->may_follow)))
+    /* Who leads by the metadata, and does not since it was started anew, follows nobody: it may have lost what readers
+     * hold, and they would take its word for the leader's. */
+    bool follows = replica->role == STELE_REPLICA_FOLLOWER && replica->leader_id != STELE_NO_NODE;
+    if (!is_fenced && (replica->role == STELE_REPLICA_LEADER || (follows && op->may_follow)))
         return STELE_OK;
     op->current_leader_id = replica->leader_id;
     op->current_leader_epoch = replica->leader_epoch;

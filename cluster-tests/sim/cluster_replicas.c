@@ -197,8 +197,12 @@ static void check_leader(struct look *look, int64_t high_watermark)
         int64_t to = look->partition->end_offset;
         if (epoch->is_forced)
             return;
-        while (to > 0 && cluster_book_batch(look->partition, to - 1)->committed_in >= leader->leader_epoch)
-            to = cluster_book_batch(look->partition, to - 1)->base_offset;
+        /* Of what was deleted before anybody saw it there are no batches. */
+        const struct cluster_batch *last = cluster_book_batch(look->partition, to - 1);
+        while (to > 0 && last != NULL && last->committed_in >= leader->leader_epoch) {
+            to = last->base_offset;
+            last = cluster_book_batch(look->partition, to - 1);
+        }
         verify(look, to, "D5 (a leader has all)");
         return;
     }

@@ -47,6 +47,30 @@ static void test_shrink_and_grow(void **state)
     }
 }
 
+/* A consumer's fetch that may be answered by a follower; it waits for up to half a minute. */
+static struct cluster_ask *read_at(int32_t node_id, const struct stele_uuid *topic, int32_t leader_epoch,
+                                   int64_t offset)
+{
+    static struct stele_fetch_partition part;
+    part = (struct stele_fetch_partition){.topic_id = *topic,
+                                          .current_leader_epoch = leader_epoch,
+                                          .last_fetched_epoch = -1,
+                                          .fetch_offset = offset,
+                                          .max_bytes = 1 << 20};
+    struct stele_request request = {.header.api = STELE_API_FETCH,
+                                    .body.fetch = {.replica_id = -1,
+                                                   .max_wait_ms = 30000,
+                                                   .min_bytes = 1,
+                                                   .max_bytes = 1 << 20,
+                                                   .partitions = &part,
+                                                   .partition_count = 1,
+                                                   .cluster_id = "",
+                                                   .replica_epoch = -1,
+                                                   .session_epoch = -1,
+                                                   .rack = "r"}};
+    return cluster_nodes_send(&cluster, node_id, &request);
+}
+
 /* B25 (KAFKA-14334): a reader's fetch that waits at a follower is answered when the follower knows that there is more,
  * long before its time is over; what it gets is what the leader has. */
 static void test_reader_at_a_follower(void **state)
@@ -57,23 +81,8 @@ static void test_reader_at_a_follower(void **state)
         begin(seed, replicas, 3, "2");
         assert_ok(put(-1, 3));
         cluster_nodes_run(&cluster, 2 * SECOND_US); /* all know that it is committed */
-        struct stele_fetch_partition part = {.topic_id = replica(others[1])->key.topic_id,
-                                             .current_leader_epoch = partition()->leader_epoch,
-                                             .last_fetched_epoch = -1,
-                                             .fetch_offset = 3,
-                                             .max_bytes = 1 << 20};
-        struct stele_request request = {.header.api = STELE_API_FETCH,
-                                        .body.fetch = {.replica_id = -1,
-                                                       .max_wait_ms = 30000,
-                                                       .min_bytes = 1,
-                                                       .max_bytes = 1 << 20,
-                                                       .partitions = &part,
-                                                       .partition_count = 1,
-                                                       .cluster_id = "",
-                                                       .replica_epoch = -1,
-                                                       .session_epoch = -1,
-                                                       .rack = "r"}};
-        struct cluster_ask *reader = cluster_nodes_send(&cluster, others[1], &request);
+        struct cluster_ask *reader =
+            read_at(others[1], &replica(others[1])->key.topic_id, partition()->leader_epoch, 3);
         cluster_nodes_run(&cluster, 3 * SECOND_US);
         assert_false(reader->is_done);
         assert_ok(put(-1, 1));
@@ -88,6 +97,46 @@ static void test_reader_at_a_follower(void **state)
         cluster_ask_end(reader);
         end();
     }
+}
+
+/* What a node says to the controller takes that much longer. */
+static void late_to_controller(int32_t node_id, int64_t us)
+{
+    char from[8], to[8];
+    (void)snprintf(from, sizeof(from), "n%d", (int)node_id);
+    (void)snprintf(to, sizeof(to), "n%d", (int)controller);
+    sim_net_delay(&cluster.world, sim_net_host(&cluster.world, from), sim_net_host(&cluster.world, to), us);
+}
+
+/* A leader that lost its power, and is back before anybody noticed, is the leader still for all that is known, and has
+ * less than it gave to readers: it tells none that its offset is beyond the end. */
+static void test_reader_at_a_former_leader(void **state)
+{
+    (void)state;
+    int refused = 0;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        const int replicas[] = {1, 2, 0};
+        begin(seed, replicas, 3, "2");
+        assert_ok(put(-1, 10));
+        int32_t id = others[0];
+        const struct stele_uuid topic = replica(id)->key.topic_id;
+        kill_node(id, SIM_DEATH_POWER_ORDERED);
+        late_to_controller(id, 300000);
+        sim_server_start(&cluster.nodes[id - 1]);
+        for (int i = 0; i < 60; i++) {
+            struct cluster_ask *reader = read_at(id, &topic, -1, 10);
+            cluster_nodes_run(&cluster, SECOND_US / 20);
+            if (reader->is_done && reader->err == STELE_OK && reader->response.body.fetch.result_count > 0) {
+                assert_int_not_equal(reader->response.body.fetch.results[0].err, STELE_OFFSET_OUT_OF_RANGE);
+                refused += reader->response.body.fetch.results[0].err == STELE_NOT_LEADER_OR_FOLLOWER;
+            }
+            cluster_ask_end(reader);
+        }
+        late_to_controller(id, 0);
+        cluster_nodes_until(&cluster, is_whole, "all are in sync");
+        end();
+    }
+    assert_true(refused > 0);
 }
 
 /* A replica moves to a node that had none: it gets all records, then the old one goes, and its node forgets it. */
@@ -368,15 +417,8 @@ static void test_former_life(void **state)
         begin(seed, replicas, 3, "2");
         int32_t id = others[0];
         assert_ok(put(-1, 10));
-        /* What it says to the controller is late. */
-        int hosts[2];
-        char name[8];
-        (void)snprintf(name, sizeof(name), "n%d", (int)controller);
-        hosts[0] = sim_net_host(&cluster.world, name);
-        (void)snprintf(name, sizeof(name), "n%d", (int)id);
-        hosts[1] = sim_net_host(&cluster.world, name);
         kill_node(id, SIM_DEATH_POWER_ORDERED);
-        sim_net_delay(&cluster.world, hosts[1], hosts[0], (int64_t)(seed % 4) * 100000);
+        late_to_controller(id, (int64_t)(seed % 4) * 100000);
         sim_server_start(&cluster.nodes[id - 1]);
         for (int i = 0; i < 40000; i++) {
             struct stele_controller *control = cluster_nodes_control(&cluster, id);
@@ -388,7 +430,7 @@ static void test_former_life(void **state)
             assert_non_null(self);
             assert_int_equal(self->node_epoch, control->node->node_epoch);
         }
-        sim_net_delay(&cluster.world, hosts[1], hosts[0], 0);
+        late_to_controller(id, 0);
         cluster_nodes_until(&cluster, is_whole, "all are in sync");
         assert_int_equal(end_of(id), 10);
         end();
@@ -799,6 +841,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shrink_and_grow),
         cmocka_unit_test(test_reader_at_a_follower),
+        cmocka_unit_test(test_reader_at_a_former_leader),
         cmocka_unit_test(test_left_behind),
         cmocka_unit_test(test_reassign),
         cmocka_unit_test(test_preferred),
