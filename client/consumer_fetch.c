@@ -179,6 +179,12 @@ static void take_refusal(struct stele_consumer *consumer, struct assigned *assig
         stele_consumer__fail(consumer, assigned, err, stele_err_text(err));
 }
 
+static void read_at_leader(struct stele_consumer *consumer)
+{
+    consumer->rack_from_ms =
+        stele_client__now_ms(consumer->client) + stele_settings_int(consumer->client->settings, "retry.backoff.max.ms");
+}
+
 /* A replica may lag behind, or not be one any more: the leader is asked what it does not answer. The pause keeps one
  * that sends there again and again from being asked in a circle. */
 static bool leave_replica(struct stele_consumer *consumer, struct assigned *assigned,
@@ -189,15 +195,9 @@ static bool leave_replica(struct stele_consumer *consumer, struct assigned *assi
     assigned->replica_id = -1;
     assigned->fetcher = NULL;
     stele_client__wait_before_retry(consumer->client, &assigned->backoff);
+    if (result->err == STELE_OFFSET_OUT_OF_RANGE)
+        read_at_leader(consumer); /* which does not know yet what that replica deleted, or lacks */
     return true;
-}
-
-/* The leader sends to a replica that is not known here: one that came lately, or that has no listener of this kind. */
-static void read_at_leader(struct stele_consumer *consumer)
-{
-    consumer->rack_from_ms =
-        stele_client__now_ms(consumer->client) + stele_settings_int(consumer->client->settings, "retry.backoff.max.ms");
-    stele_refresh__note(&consumer->refresh, STELE_LEADER_NOT_AVAILABLE);
 }
 
 /* True when the answer is to read elsewhere. */
@@ -209,7 +209,9 @@ static bool take_replica(struct stele_consumer *consumer, struct assigned *assig
         return false;
     if (!consumer->client->is_cluster || node_id == assigned->asked_by->node->node_id ||
         stele_client__node(consumer->client, node_id) == NULL) {
+        /* It is not known here: it came lately, or has no listener of this kind. */
         read_at_leader(consumer);
+        stele_refresh__note(&consumer->refresh, STELE_LEADER_NOT_AVAILABLE);
         return false;
     }
     assigned->replica_id = node_id;

@@ -132,7 +132,9 @@ static bool is_elsewhere(struct stele_partition *partition, struct stele_read_op
             return true;
         }
     }
-    uint32_t rack = replica->role == STELE_REPLICA_LEADER ? rack_number(partition, read->rack) : 0;
+    /* What was deleted here is so everywhere, though a replica has not said so since. */
+    bool is_deleted = read->offset < stele_log_start_offset(partition->log);
+    uint32_t rack = replica->role == STELE_REPLICA_LEADER && !is_deleted ? rack_number(partition, read->rack) : 0;
     int32_t node_id = rack != 0 ? stele_leader_read_replica(&replica->leader, rack, read->offset) : STELE_NO_NODE;
     if (rack != 0 && node_id != replica->leader.node_id && is_reached(partition, node_id, read->listener))
         read->read_replica = node_id;

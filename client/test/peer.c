@@ -491,7 +491,8 @@ static void answer_fetch(struct stele_conn *conn, const struct stele_request *re
             results[i].err = STELE_UNKNOWN_TOPIC_ID;
         if (partition->fetch_offset >= peer->damaged_from && partition->fetch_offset < peer->damaged_to)
             results[i].err = STELE_CORRUPT_MESSAGE;
-        if (partition->fetch_offset < log->start_offset || partition->fetch_offset > log->end_offset)
+        if (partition->fetch_offset < log->start_offset || partition->fetch_offset > log->end_offset ||
+            (is_replica(conn) && partition->fetch_offset < peer->replica_start))
             results[i].err = STELE_OFFSET_OUT_OF_RANGE;
         if (is_led && results[i].err == STELE_OK && sends_elsewhere(conn, request))
             results[i].preferred_read_replica = peer->replica_id;

@@ -68,8 +68,9 @@ struct peer {
     struct peer_node nodes[PEER_NODES];
     int node_count; /* 0: one node, whatever it is called */
     struct peer_leader leaders[PEER_PARTITIONS];
-    bool gives_hints;   /* of the leader, with errors */
-    int32_t replica_id; /* to which leaders send who has a rack; 0: none */
+    bool gives_hints;      /* of the leader, with errors */
+    int32_t replica_id;    /* to which leaders send who has a rack; 0: none */
+    int64_t replica_start; /* what is below was deleted there, and not yet at the leader */
 
     /* the script */
     size_t chunk_max;              /* bytes that arrive at once, 1 to this many */

@@ -645,6 +645,24 @@ static void test_nearest_replica(void **state)
     stele_client_free(client);
 }
 
+/* What a replica has deleted and its leader has not is read at the leader, which goes on sending there. */
+static void test_deleted_at_the_replica(void **state)
+{
+    struct producer_world *world = *state;
+    struct peer *peer = &world->peer;
+    static const struct stele_setting rack[] = {{"client.rack", "r3"}, {"auto.offset.reset", "none"}, {NULL, NULL}};
+    struct stele_client *client = peer_client(peer, quick);
+    struct stele_consumer *consumer = consumer_of(client, rack);
+    peer->replica_id = 3;
+    peer->replica_start = 3;
+    append(peer, 0, 3);
+    assert_int_equal(stele_consumer_assign(consumer, 0, 0).code, 0);
+    for (int64_t at = 0; at < 3; at++)
+        read_next(consumer, 0, at);
+    stele_consumer_free(consumer);
+    stele_client_free(client);
+}
+
 /* A replica that is not known here, and that metadata does not tell of, stops nobody: the leader is read, not asked in
  * a circle. */
 static void test_unknown_replica(void **state)
@@ -923,6 +941,7 @@ int main(void)
         CASE(test_divergence_without_reset),
         CASE(test_reset_at_the_leader),
         CASE(test_nearest_replica),
+        CASE(test_deleted_at_the_replica),
         CASE(test_unknown_replica),
         CASE(test_late_answer_of_a_replica),
         CASE(test_admin_at_the_leaders),

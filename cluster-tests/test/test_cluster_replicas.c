@@ -704,8 +704,8 @@ static void test_switched_on(void **state)
     assert_true(lost > 0);
 }
 
-/* What the leader answers a consumer of that rack from offset 0. */
-static int32_t sent_to(const char *rack)
+/* What the leader answers a consumer of that rack from offset 0: where to read. */
+static enum stele_err sent_to(const char *rack, int32_t *out_id)
 {
     struct stele_fetch_partition wanted = {.topic_id = topic_id,
                                            .max_bytes = 1000,
@@ -726,11 +726,12 @@ static int32_t sent_to(const char *rack)
     const struct stele_fetch_response *response =
         &cluster_nodes_ask(&cluster, partition()->leader_id, &request)->body.fetch;
     assert_int_equal(response->result_count, 1);
-    assert_ok(response->results[0].err);
-    return response->results[0].preferred_read_replica;
+    *out_id = response->results[0].preferred_read_replica;
+    return response->results[0].err;
 }
 
-/* A consumer is sent to the replica in its rack, but to none that has no address for the listener that it came by. */
+/* A consumer is sent to the replica in its rack, but to none that has no address for the listener that it came by; and
+ * nowhere for what was deleted here, however old the start is that the replica told last. */
 static void test_sent_elsewhere(void **state)
 {
     const int replicas[] = {1, 2, 0};
@@ -747,16 +748,28 @@ static void test_sent_elsewhere(void **state)
     cluster_nodes_run(&cluster, SECOND_US);
     char rack[8];
     (void)snprintf(rack, sizeof(rack), "r%d", (int)others[1]);
-    assert_int_equal(sent_to(rack), others[1]);
+    int32_t id = STELE_NO_NODE;
+    assert_ok(sent_to(rack, &id));
+    assert_int_equal(id, others[1]);
     struct stele_image *image = &cluster_nodes_control(&cluster, others[0])->mlog.image;
     struct stele_image_member *member = image->members;
     while (member->node_id != others[1])
         member = member->next;
+    char name = member->listeners[0].name[0];
     member->listeners[0].name[0] = 'X';
     image->member_records++;
     change_topic("retention.ms", "100000000");
     cluster_nodes_run(&cluster, SECOND_US);
-    assert_int_equal(sent_to(rack), STELE_NO_NODE);
+    assert_ok(sent_to(rack, &id));
+    assert_int_equal(id, STELE_NO_NODE);
+    member->listeners[0].name[0] = name;
+    image->member_records++;
+    change_topic("retention.ms", "200000000");
+    cluster_nodes_run(&cluster, SECOND_US);
+    assert_ok(sent_to(rack, &id));
+    assert_int_equal(id, others[1]);
+    assert_ok(stele_log_set_start_offset(replica(partition()->leader_id)->log, 5));
+    assert_int_equal(sent_to(rack, &id), STELE_OFFSET_OUT_OF_RANGE);
     end();
 }
 
