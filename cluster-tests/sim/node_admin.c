@@ -215,6 +215,44 @@ static void check_setting(struct run_client *self, int number, int tuning)
     stele_config_free(config);
 }
 
+/* Disks */
+
+/* Whatever the node says, but nonsense. */
+static bool may_be_said(int code)
+{
+    static const enum stele_err known[] = {STELE_OK,
+                                           STELE_UNKNOWN_TOPIC_OR_PARTITION,
+                                           STELE_REPLICA_NOT_AVAILABLE,
+                                           STELE_KAFKA_STORAGE_ERROR,
+                                           STELE_BROKER_NOT_AVAILABLE,
+                                           STELE_NO_SPACE,
+                                           STELE_THROTTLING_QUOTA_EXCEEDED, /* memory */
+                                           STELE_NO_MEMORY};
+    for (size_t i = 0; i < STELE_ARRAY_LEN(known); i++) {
+        if (code == (int)known[i])
+            return true;
+    }
+    return false;
+}
+
+static void move_replica(struct run_client *self, int number)
+{
+    struct run_topic *topic = topic_of(self, number);
+    struct stele_replica_move move = {.topic = topic->name,
+                                      .partition = (int32_t)run_range(self, 0, topic->partition_count - 1),
+                                      .directory = run_chance(self, 1, 2) ? "a" : "b"};
+    struct stele_partition_results *results = NULL;
+    for (int i = 0; i < topic->life_count; i++) /* its first segment need not be of offset 0 where it goes */
+        topic->lives[i]->partitions[move.partition].has_names = true;
+    struct stele_result result = stele_replicas_move(self->sim.client, -1, &move, 1, &results);
+    if (!script_is_done(self, &result, "replica move"))
+        return;
+    if (results->outcome_count != 1 || !may_be_said(results->outcomes[0]->code))
+        sim_world_fail(&self->run->world, "a move of %s-%d to %s got %zu answers: %d %s", topic->name, move.partition,
+                       move.directory, results->outcome_count, results->outcomes[0]->code, results->outcomes[0]->text);
+    stele_partition_results_free(results);
+}
+
 /* Looks */
 
 static void look_at_logs(struct run_client *self, int number)
@@ -263,6 +301,10 @@ void admin_act(struct run_client *self)
     int64_t draw = run_range(self, 0, 99);
     if (!admin_make(self, number))
         return;
+    if (self->run->dir_count > 1 && run_chance(self, 1, 6)) {
+        move_replica(self, number);
+        return;
+    }
     if (draw < 20 && faults->has_topic_deaths)
         delete_topic(self, number);
     else if (draw < 30 && faults->has_topic_deaths)

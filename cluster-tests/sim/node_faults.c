@@ -322,6 +322,8 @@ static void traced(struct sim_server *server, const struct stele_trace_event *ev
         is_because(event, STELE_TRACE_LOG_SEGMENT_DELETED, STELE_REASON_RETENTION_SIZE);
     run->reached[RUN_POINT_METADATA_SNAPSHOT] += event->kind == STELE_TRACE_METADATA_SNAPSHOT;
     run->reached[RUN_POINT_RESYNC] += event->kind == STELE_TRACE_LOG_RESYNCED;
+    run->reached[RUN_POINT_REPLICA_MOVED] += event->kind == STELE_TRACE_MOVE_ENDED;
+    run->reached[RUN_POINT_MOVE_DROPPED] += event->kind == STELE_TRACE_MOVE_DROPPED;
     run->reached[RUN_POINT_ROLL] += event->kind == STELE_TRACE_LOG_ROLLED;
     run->reached[RUN_POINT_RECOVERY] += event->kind == STELE_TRACE_LOG_RECOVERED;
     run->reached[RUN_POINT_RECOVERY_CUT] += event->kind == STELE_TRACE_LOG_RECOVERED && event->c > 0;

@@ -592,6 +592,8 @@ struct sim_disk *model_look(struct run *run)
     sim_disk_set_hooks(copy, &(struct sim_disk_hooks){.arg = NULL});
     sim_disk_set_rates(copy, &(struct sim_disk_rates){.stall = 0});
     sim_disk_crash(copy, SIM_DISK_KILL); /* it may be stopped */
+    if (run->dir_count > 1)
+        moves_settle(run, copy);
     return copy;
 }
 

@@ -44,6 +44,8 @@ enum { RUN_LATE_US = 30000000 };
     P(RESET, "resets")                                                                                                 \
     P(ALTERED, "settings changed")                                                                                     \
     P(SETTING_KEPT, "settings found as they were set")                                                                 \
+    P(REPLICA_MOVED, "replicas moved to another disk")                                                                 \
+    P(MOVE_DROPPED, "moves that were given up")                                                                        \
     P(METADATA_SNAPSHOT, "snapshots of the metadata")                                                                  \
     P(PRODUCER_ID, "producer ids given")                                                                               \
     P(EXPIRED, "segments expired")                                                                                     \
@@ -281,6 +283,8 @@ void model_id(struct run *run, int64_t id);
 bool model_may_be_gone(const struct run *run, const struct run_life *life);
 /** A look at the disk that the disk does not notice; to be freed. */
 struct sim_disk *model_look(struct run *run);
+/** On such a copy: of two directories of a partition that moved the one that it is in has its name alone. */
+void moves_settle(struct run *run, struct sim_disk *copy);
 /** The machine dies: what its disk holds, and what of that must stay. */
 void model_death(struct run *run);
 /** The node serves: what was promised is there, and nothing that was not. */
