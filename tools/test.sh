@@ -10,7 +10,8 @@ check release-build make build
 check floors tools/floors.sh build/release
 check clang-build build clang
 check asan tests asan
-check tsan bash -c "cmake --preset tsan && cmake --build build/tsan -j $jobs --target steled stele host_conn_limits host_http_head host_tcp host_vfs_posix cluster-tests_vfs && ctest --preset tsan -R 'host_|_vfs' -j $jobs"
+host_tests=$(for test in host/test/test_*.c; do basename "${test/test_/host_}" .c; done | tr '\n' ' ')
+check tsan bash -c "cmake --preset tsan && cmake --build build/tsan -j $jobs --target steled stele $host_tests cluster-tests_vfs && ctest --preset tsan -R 'host_|_vfs' -j $jobs"
 check tsan-shards cluster-tests/process/test_shards.sh "$PWD/build/tsan/bin"
 check tsan-http cluster-tests/process/test_http.sh "$PWD/build/tsan/bin"
 check tsan-listeners cluster-tests/process/test_listeners.sh "$PWD/build/tsan/bin"
