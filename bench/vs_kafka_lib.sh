@@ -35,6 +35,8 @@ stop_stele() {
     stele_pids=()
 }
 clean_up() {
+    local status=$?
+    [ "$status" = 0 ] || tail -n 5 "$work/client.log" >&2 || true # what a client of Kafka said last
     stop_stele
     "$kafka" stop || true
     rm -rf "$work"
@@ -56,8 +58,8 @@ until are_free $port; do port=$((15000 + RANDOM % 6000)); done
 export KAFKA_PORT=$port
 servers=127.0.0.1:$((port + 1))
 
-# note KEY VALUE: one turn's figure. median KEY: of all turns.
-note() { [ "${turn:-1}" -eq 0 ] || echo "$2" >>"$work/figure.$1"; }
+# note KEY VALUE: one turn's figure, told at once, so that a run that breaks leaves what it had. median KEY: of all turns.
+note() { [ "${turn:-1}" -eq 0 ] || { echo "$2" >>"$work/figure.$1"; say "$1 $2"; }; }
 quantile() { sort -n "$work/figure.$1" | awk -v q="$2" '{v[NR] = $1} END {at = q * (NR - 1) + 1; low = int(at); print v[low] + (at - low) * (v[low < NR ? low + 1 : NR] - v[low])}'; }
 median() { quantile "$1" 0.5; }
 
