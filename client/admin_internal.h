@@ -85,4 +85,10 @@ const char *stele_answer_error(struct stele_answer_memory *memory, enum stele_er
 struct stele_result stele_answer_finish(enum stele_err err, const struct stele_error *error, void *object,
                                         void **out_object);
 
+/** What became of a partition, of which no leader is told and nothing lost. */
+struct stele_partition_result stele_answer_outcome(struct stele_answer_memory *memory, const char *topic,
+                                                   int32_t partition, enum stele_err err, const char *message);
+/** By topic and partition; not when the memory ran out. */
+void stele_answer_sort_outcomes(struct stele_partition_results *outcomes);
+
 #endif

@@ -39,22 +39,7 @@ static enum stele_err find_node(struct stele_client *client, int32_t node_id, st
 static void make_moved(struct stele_answer_memory *memory, const struct stele_alter_log_dirs_result *from,
                        struct stele_partition_result *to)
 {
-    *to = (struct stele_partition_result){.topic = stele_answer_text(memory, from->topic),
-                                          .partition = from->partition,
-                                          .code = (int)from->err,
-                                          .text = stele_answer_error(memory, from->err, from->message),
-                                          .leader_id = -1,
-                                          .leader_epoch = -1,
-                                          .lost_first_offset = -1,
-                                          .lost_end_offset = -1};
-}
-
-static int compare_outcomes(const void *a, const void *b)
-{
-    const struct stele_partition_result *left = *(const struct stele_partition_result *const *)a;
-    const struct stele_partition_result *right = *(const struct stele_partition_result *const *)b;
-    int order = strcmp(left->topic, right->topic);
-    return order != 0 ? order : (left->partition > right->partition) - (left->partition < right->partition);
+    *to = stele_answer_outcome(memory, from->topic, from->partition, from->err, from->message);
 }
 
 static void take_moved(struct stele_waited *waited, const struct stele_response *response)
@@ -66,8 +51,7 @@ static void take_moved(struct stele_waited *waited, const struct stele_response 
     outcomes->outcome_count = from->result_count;
     STELE_ANSWER_LIST(memory, outcomes->outcomes, from->result_count, from->results, struct stele_partition_result,
                       make_moved);
-    if (!memory->is_out_of_memory)
-        stele_sort((void *)(uintptr_t)outcomes->outcomes, outcomes->outcome_count, sizeof(void *), compare_outcomes);
+    stele_answer_sort_outcomes(outcomes);
 }
 
 struct stele_result stele_replicas_move(struct stele_client *client, int32_t node_id,

@@ -12,10 +12,23 @@ static int compare_outcomes(const void *a, const void *b)
     return order != 0 ? order : (left->partition > right->partition) - (left->partition < right->partition);
 }
 
-static void sort_outcomes(struct stele_partition_results *outcomes)
+void stele_answer_sort_outcomes(struct stele_partition_results *outcomes)
 {
     if (!stele_answer_of(outcomes)->is_out_of_memory)
         stele_sort((void *)(uintptr_t)outcomes->outcomes, outcomes->outcome_count, sizeof(void *), compare_outcomes);
+}
+
+struct stele_partition_result stele_answer_outcome(struct stele_answer_memory *memory, const char *topic,
+                                                   int32_t partition, enum stele_err err, const char *message)
+{
+    return (struct stele_partition_result){.topic = stele_answer_text(memory, topic),
+                                           .partition = partition,
+                                           .code = (int)err,
+                                           .text = stele_answer_error(memory, err, message),
+                                           .leader_id = -1,
+                                           .leader_epoch = -1,
+                                           .lost_first_offset = -1,
+                                           .lost_end_offset = -1};
 }
 
 /* Asks; `waited` comes with `take`. */
@@ -59,14 +72,7 @@ static struct stele_partition_results *outcomes_of(struct stele_waited *waited, 
 static void make_reassigned(struct stele_answer_memory *memory, const struct stele_reassign_result *from,
                             struct stele_partition_result *to)
 {
-    *to = (struct stele_partition_result){.topic = stele_answer_text(memory, from->topic),
-                                          .partition = from->partition,
-                                          .code = (int)from->err,
-                                          .text = stele_answer_error(memory, from->err, from->message),
-                                          .leader_id = -1,
-                                          .leader_epoch = -1,
-                                          .lost_first_offset = -1,
-                                          .lost_end_offset = -1};
+    *to = stele_answer_outcome(memory, from->topic, from->partition, from->err, from->message);
 }
 
 static void take_reassigned(struct stele_waited *waited, const struct stele_response *response)
@@ -77,7 +83,7 @@ static void take_reassigned(struct stele_waited *waited, const struct stele_resp
         return;
     STELE_ANSWER_LIST(stele_answer_of(outcomes), outcomes->outcomes, from->result_count, from->results,
                       struct stele_partition_result, make_reassigned);
-    sort_outcomes(outcomes);
+    stele_answer_sort_outcomes(outcomes);
 }
 
 struct stele_result stele_partitions_reassign(struct stele_client *client, const struct stele_partition_wish *wishes,
@@ -109,16 +115,13 @@ struct stele_result stele_partitions_reassign(struct stele_client *client, const
 static void make_elected(struct stele_answer_memory *memory, const struct stele_elect_leaders_result *from,
                          struct stele_partition_result *to)
 {
-    *to = (struct stele_partition_result){.topic = stele_answer_text(memory, from->topic),
-                                          .partition = from->partition,
-                                          .code = (int)from->err,
-                                          .text = from->err == STELE_OK
-                                                      ? stele_answer_text(memory, from->message)
-                                                      : stele_answer_error(memory, from->err, from->message),
-                                          .leader_id = from->leader_id,
-                                          .leader_epoch = from->leader_epoch,
-                                          .lost_first_offset = from->lost_first_offset,
-                                          .lost_end_offset = from->lost_end_offset};
+    *to = stele_answer_outcome(memory, from->topic, from->partition, from->err, from->message);
+    if (from->err == STELE_OK)
+        to->text = stele_answer_text(memory, from->message);
+    to->leader_id = from->leader_id;
+    to->leader_epoch = from->leader_epoch;
+    to->lost_first_offset = from->lost_first_offset;
+    to->lost_end_offset = from->lost_end_offset;
 }
 
 static void take_elected(struct stele_waited *waited, const struct stele_response *response)
@@ -129,7 +132,7 @@ static void take_elected(struct stele_waited *waited, const struct stele_respons
         return;
     STELE_ANSWER_LIST(stele_answer_of(outcomes), outcomes->outcomes, from->result_count, from->results,
                       struct stele_partition_result, make_elected);
-    sort_outcomes(outcomes);
+    stele_answer_sort_outcomes(outcomes);
 }
 
 struct stele_result stele_partitions_elect(struct stele_client *client, bool is_unclean,
