@@ -235,21 +235,15 @@ static void place(struct cluster *run, struct cluster_topic *topic, int partitio
     cluster_reach(run, CLUSTER_POINT_COMMITTED);
 }
 
-void cluster_book_commit(struct cluster *run, const struct cluster_commit *commit)
+/* Goes through the records of a batch: they are committed, or lost. */
+static void take_records(struct cluster *run, const struct cluster_commit *commit, bool are_lost)
 {
     struct cluster_topic *topic = commit->topic;
-    const struct stele_batch_header *header = &commit->header;
     int partition = commit->partition;
-    struct cluster_partition *it = &topic->partitions[partition];
     struct stele_batch_header checked;
     struct stele_record_walker walker;
     struct stele_record record;
-    int64_t end_offset = stele_batch_last_offset(header) + 1, offset = header->base_offset;
-    if (offset != it->end_offset)
-        sim_world_fail(&run->world, "D26: %s-%d is committed up to %lld, and the next batch begins at %lld",
-                       topic->name, partition, (long long)it->end_offset, (long long)offset);
-    it->tags = sim_grow(it->tags, &it->tag_capacity, end_offset, sizeof(*it->tags));
-    it->batches = sim_grow(it->batches, &it->capacity, it->count + 1, sizeof(*it->batches));
+    int64_t end_offset = stele_batch_last_offset(&commit->header) + 1, offset = commit->header.base_offset;
     if (stele_batch_check(commit->bytes, commit->count, &checked) != STELE_OK ||
         stele_record_walker_init(&walker, &run->mem, commit->bytes, commit->count, UNPACKED_MAX) != STELE_OK)
         sim_world_fail(&run->world, "%s-%d holds a batch that is damaged at %lld", topic->name, partition,
@@ -259,12 +253,29 @@ void cluster_book_commit(struct cluster *run, const struct cluster_commit *commi
         if (tag < 0 || record.offset != offset)
             sim_world_fail(&run->world, "%s-%d holds at %lld what nobody sent", topic->name, partition,
                            (long long)offset);
-        place(run, topic, partition, offset, tag);
+        if (are_lost)
+            run->book.records[tag].is_lost = true;
+        else
+            place(run, topic, partition, offset, tag);
     }
     stele_record_walker_deinit(&walker);
     if (offset != end_offset)
         sim_world_fail(&run->world, "%s-%d holds a batch that ends at %lld, not %lld", topic->name, partition,
                        (long long)offset, (long long)end_offset);
+}
+
+void cluster_book_commit(struct cluster *run, const struct cluster_commit *commit)
+{
+    const struct stele_batch_header *header = &commit->header;
+    struct cluster_partition *it = &commit->topic->partitions[commit->partition];
+    int64_t end_offset = stele_batch_last_offset(header) + 1;
+    if (header->base_offset != it->end_offset)
+        sim_world_fail(&run->world, "D26: %s-%d is committed up to %lld, and the next batch begins at %lld",
+                       commit->topic->name, commit->partition, (long long)it->end_offset,
+                       (long long)header->base_offset);
+    it->tags = sim_grow(it->tags, &it->tag_capacity, end_offset, sizeof(*it->tags));
+    it->batches = sim_grow(it->batches, &it->capacity, it->count + 1, sizeof(*it->batches));
+    take_records(run, commit, false);
     it->batches[it->count++] = (struct cluster_batch){.base_offset = header->base_offset,
                                                       .end_offset = end_offset,
                                                       .max_timestamp = header->max_timestamp,
@@ -272,6 +283,11 @@ void cluster_book_commit(struct cluster *run, const struct cluster_commit *commi
                                                       .epoch = header->partition_leader_epoch,
                                                       .committed_in = commit->epoch};
     it->end_offset = end_offset;
+}
+
+void cluster_book_deposed(struct cluster *run, const struct cluster_commit *commit)
+{
+    take_records(run, commit, true);
 }
 
 const struct cluster_batch *cluster_book_batch(const struct cluster_partition *partition, int64_t offset)

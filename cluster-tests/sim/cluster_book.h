@@ -134,6 +134,8 @@ struct cluster_commit {
     size_t count;
 };
 void cluster_book_commit(struct cluster *run, const struct cluster_commit *commit);
+/* The records of this batch were committed by a leader that a forced election had deposed: they are lost. */
+void cluster_book_deposed(struct cluster *run, const struct cluster_commit *commit);
 /** The committed batch that holds the offset; NULL: none does. */
 const struct cluster_batch *cluster_book_batch(const struct cluster_partition *partition, int64_t offset);
 /** Somebody asks that records be deleted, of whichever topic the name means when it comes; and got an answer. */

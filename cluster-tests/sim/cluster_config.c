@@ -82,6 +82,7 @@ static bool take_of_run(struct cluster_config *config, const char *name, const c
         frame->partition_count = (int)count;
     } else if (strcmp(name, "racks") == 0) {
         frame->has_racks = strcmp(value, "true") == 0;
+        frame->names_racks = true;
         is_fine = frame->has_racks || strcmp(value, "false") == 0;
     } else if (strcmp(name, "sends.percent") == 0) {
         is_fine = take_count(value, 100, &count);

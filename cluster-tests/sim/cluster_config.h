@@ -3,7 +3,7 @@
  *     sim.nodes=5                          1 to 5; (as the seed has it)
  *     sim.seconds=60                       faults end then, and programs soon after (220)
  *     sim.topics=2, sim.partitions=3       up to 4, up to 3 of each (as the seed has it)
- *     sim.racks=true                       each node is in one of its own, and programs read in one of them (false)
+ *     sim.racks=true                       nodes are in racks, one each, and programs read in theirs (half of seeds)
  *     sim.sends.percent=40                 of 100 things that programs do, so many more are sends
  *     sim.faults=kills,partitions          only these classes may be on; "none"
  *     sim.faults.not=wiped-disks           these never are

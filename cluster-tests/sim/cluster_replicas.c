@@ -101,8 +101,8 @@ static void lose_what_is_not_there(struct look *look)
     for (int i = 0; i < look->run->node_count; i++) {
         struct cluster_replica *other = replica_of(&look->run->nodes[i], look->topic, look->of->key.number);
         other->checked_to = stele_min_i64(other->checked_to, at);
-        if (other->end_offset > at) /* it may have what is lost, until it is cut */
-            other->stale_from = at;
+        other->stale_from =
+            at; /* it may have what is lost, or get it of who leads and has not heard, until it is cut */
     }
     replica->stale_from = -1;
     replica->place.is_known = false;
@@ -219,6 +219,34 @@ static void check_leader(struct look *look, int64_t high_watermark)
         check_members(look, &leader->change.isr, high_watermark);
 }
 
+/* A leader that has not heard of the forced election, with followers that have not either, goes on to acknowledge. */
+static void lose_what_is_deposed(struct look *look, int64_t to)
+{
+    struct cluster_log_place place = {.is_known = false};
+    struct sim_disk *disk = look->node->server.disk;
+    const char *dir = stele_log_dir(look->of->log);
+    int64_t at = stele_max_i64(look->replica->high_watermark, look->replica->stale_from);
+    while (at < to) {
+        struct cluster_commit next = {.topic = look->topic, .partition = look->of->key.number};
+        uint8_t *bytes = NULL;
+        if (cluster_log_find(disk, dir, &place, at, &next.header))
+            bytes = cluster_log_batch(disk, dir, &place, &next.header, &next.count);
+        if (bytes == NULL)
+            sim_world_fail(&look->run->world, "%s has a high watermark of %lld, and its files have nothing at %lld",
+                           look->name, (long long)to, (long long)at);
+        next.bytes = bytes;
+        cluster_book_deposed(look->run, &next);
+        free(bytes);
+        at = stele_batch_last_offset(&next.header) + 1;
+    }
+}
+
+/* It has heard of the forced election: what it has from before, it cuts. */
+static bool has_heard_of_force(const struct look *look)
+{
+    return look->of->replica.leader_epoch >= look->partition->forced_epoch;
+}
+
 /* It leads after the forced election: by then it has what the forced leader had, or is one itself. */
 static bool leads_since(const struct look *look)
 {
@@ -305,7 +333,7 @@ static void check_replica(struct look *look)
                        look->name, (long long)stele_log_start_offset(log), (long long)high_watermark,
                        (long long)end_offset);
     check_start(look, stele_log_start_offset(log));
-    if (replica->stale_from >= 0 &&
+    if (replica->stale_from >= 0 && has_heard_of_force(look) &&
         (end_offset <= replica->stale_from || end_offset < replica->end_offset || leads_since(look)))
         replica->stale_from = -1;
     if (begins_forced(look))
@@ -322,6 +350,8 @@ static void check_replica(struct look *look)
         cluster_reach(look->run, CLUSTER_POINT_FOLLOWER_READ);
     if (replica->stale_from >= 0) {
         verify(look, stele_min_i64(replica->stale_from, high_watermark), "D2 (logs match)");
+        if (role == STELE_REPLICA_LEADER && !has_heard_of_force(look))
+            lose_what_is_deposed(look, high_watermark);
     } else if (high_watermark > partition->end_offset) {
         verify(look, partition->end_offset, "D2 (logs match)");
         commit(look, high_watermark);

@@ -121,6 +121,7 @@ struct cluster_frame {
     int topic_count, partition_count;
     int sends_percent;
     bool forces_nothing, has_racks;
+    bool names_racks; /* a file said so, not the seed */
     struct cluster_setting topics[CLUSTER_SETTINGS_MAX], nodes[CLUSTER_SETTINGS_MAX];
     int topic_setting_count, node_setting_count;
 };

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EVENTS_MAX = 6000000, STREAM_SHAPE = 900, STREAM_RETENTION = 901, STREAM_HAS_RETENTION = 902, LOOK_US = 20000 };
+enum { EVENTS_MAX = 6000000, LOOK_US = 20000 };
+enum { STREAM_SHAPE = 900, STREAM_RETENTION, STREAM_HAS_RETENTION, STREAM_RACKS };
 
 const char *cluster_point_text(enum cluster_point point)
 {
@@ -39,6 +40,11 @@ void cluster_plan_fill(struct cluster_plan *plan)
     struct cluster_plan_frame frame = {.from_us = (plan->seed % 2 == 0 ? 1 : 8) * 1000000, .to_us = CLUSTER_FAULTS_US};
     if (plan->frame.lasts_us > 0)
         frame.to_us = plan->frame.lasts_us;
+    if (!plan->frame.names_racks) {
+        struct stele_prng prng;
+        stele_prng_init(&prng, plan->seed, STREAM_RACKS);
+        plan->frame.has_racks = sim_chance(&prng, 1, 2);
+    }
     cluster_plan_make(plan, &frame);
 }
 
