@@ -86,6 +86,7 @@ static void set_int(struct cluster_node *node, const char *name, int64_t value)
 void cluster_node_start(struct cluster_node *node)
 {
     node->checked_to = 0;
+    node->led_epoch = 0; /* what it leads now it may lead with more known to be committed: an only voter has all */
     cluster_replicas_forget(node);
     cluster_states_forget(node);
     node->has_disk_trouble = node->is_disk_unreadable;
