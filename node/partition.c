@@ -185,7 +185,7 @@ void stele_partition__advance(struct stele_partition *partition)
     stele_replica__synced(partition);
     stele_partition__look(partition);
     if (stele_log_config(log)->flush_before_ack && stele_log_recovery_point(log) < stele_log_end_offset(log))
-        stele_partition__flush(partition);
+        stele_partition__flush_soon(partition);
 }
 
 static void refuse(struct stele_list *acks, enum stele_err err)

@@ -180,6 +180,8 @@ struct stele_partition {
     struct stele_log_flush *flush;
     enum stele_err flush_err;
     bool wants_flush; /* again, after the one that runs */
+    struct stele_task flush_task;
+    bool is_flush_soon; /* it is on its way */
     struct stele_timer flush_timer;
 
     /* write-back */
@@ -333,6 +335,8 @@ void stele_partition__refuse_acks(struct stele_partition *partition, enum stele_
 void stele_partition__try_later(struct stele_partition *partition, struct stele_timer *timer, enum stele_err err);
 /** Starts a flush, or remembers to start one when the one under way has ended. */
 void stele_partition__flush(struct stele_partition *partition);
+/** The same as a message: what is appended in this turn of the loop shares one sync. */
+void stele_partition__flush_soon(struct stele_partition *partition);
 /** Starts write-back of what was appended, in a job, when there is enough of it. */
 void stele_partition__write_back(struct stele_partition *partition);
 /** Arms the timer of flush.ms. */

@@ -81,6 +81,29 @@ void stele_partition__flush(struct stele_partition *partition)
     }
 }
 
+static void flush_soon_arrived(struct stele_task *task)
+{
+    struct stele_partition *partition = STELE_CONTAINER_OF(task, struct stele_partition, flush_task);
+    partition->is_flush_soon = false;
+    stele_partition__flush(partition);
+    stele_partition__job_done(partition);
+}
+
+void stele_partition__flush_soon(struct stele_partition *partition)
+{
+    struct stele_env *env = partition->shard->env;
+    if (partition->is_flush_soon)
+        return;
+    if (partition->flush != NULL) {
+        stele_partition__flush(partition);
+        return;
+    }
+    partition->is_flush_soon = true;
+    partition->job_count++; /* it must be there when the message comes */
+    partition->flush_task.run = flush_soon_arrived;
+    env->ops->post(env, &partition->flush_task);
+}
+
 static void flush_fired(struct stele_timer *timer)
 {
     struct stele_partition *partition = STELE_CONTAINER_OF(timer, struct stele_partition, flush_timer);
