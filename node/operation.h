@@ -34,7 +34,8 @@ struct stele_op {
  *  1. Produces that wait for their durability beyond the cut are refused, a new generation of the partition begins.
  *  2. Every data shard closes the connections that hold a range of an older generation that the cut takes bytes of,
  * drops those that are not yet in an answer (NOT_LEADER_OR_FOLLOWER), and says so.
- *  3. The checkpoints are lowered and written, unless what they were told is low enough.
+ *  3. The checkpoints are lowered and written, unless what they were told is low enough. They keep a start that is
+ * kept.
  *  4. When no flush is under way the log is cut, and every waiting read is woken.
  * Errors: EXISTS (another one is under way, or the partition is held), those of checkpoints and of stele_log_truncate,
  * and what operations get of a partition that is not open; the log is as it was then, unless it is offline. Who asked
@@ -42,7 +43,8 @@ struct stele_op {
 struct stele_truncate_op {
     struct stele_op op;
     int64_t offset;
-    bool is_restart; /* the log is to begin anew, empty, at `offset` */
+    bool is_restart;    /* the log is to begin anew, empty, at `offset` */
+    int64_t kept_start; /* above it: where the log starts again as soon as it has the batch around that; 0: nowhere */
 
     int64_t end_offset; /* of the log after it */
 

@@ -149,15 +149,17 @@ static void go_on(struct stele_partition *partition)
     if (replica->cut == STELE_CUT_NONE || replica->is_cutting || partition->shard->is_stopping)
         return;
     replica->is_cutting = true;
-    replica->truncate = (struct stele_truncate_op){.op = {.home = partition->shard,
-                                                          .shard = partition->shard,
-                                                          .partition = partition,
-                                                          .topic_id = partition->key.topic_id,
-                                                          .number = partition->key.number,
-                                                          .run = stele_partition_truncate,
-                                                          .done = cut_done},
-                                                   .offset = replica->cut_offset,
-                                                   .is_restart = replica->cut == STELE_CUT_RESTART};
+    replica->truncate = (struct stele_truncate_op){
+        .op = {.home = partition->shard,
+               .shard = partition->shard,
+               .partition = partition,
+               .topic_id = partition->key.topic_id,
+               .number = partition->key.number,
+               .run = stele_partition_truncate,
+               .done = cut_done},
+        .offset = replica->cut_offset,
+        .is_restart = replica->cut == STELE_CUT_RESTART,
+        .kept_start = replica->behind_cut == NULL ? 0 : stele_log_start_offset(partition->log)};
     stele_list_init(&replica->truncate.wait.link);
     stele_partition_truncate(&replica->truncate.op);
 }

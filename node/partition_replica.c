@@ -470,7 +470,8 @@ struct stele_fetch_answer stele_replica__fetched(struct stele_partition *partiti
     return update.answer;
 }
 
-/* What no checkpoint may be above when the truncation that is under way takes bytes. */
+/* What no checkpoint may be above when the truncation that is under way takes bytes. A start that is kept stays there:
+ * whoever starts then has the batch around it and begins behind its first records, or has nothing and begins there. */
 static void cut_floor(const struct stele_partition *partition, int64_t *out_floor, int64_t *out_point)
 {
     const struct stele_truncate_op *truncate = partition->truncating;
@@ -485,8 +486,9 @@ bool stele_replica__is_lowered(const struct stele_partition *partition)
     const struct stele_replica *replica = &partition->replica;
     int64_t floor, point;
     cut_floor(partition, &floor, &point);
-    return replica->told_recovery_point <= point && replica->told_log_start <= floor &&
-           replica->told_high_watermark <= floor;
+    /* A start that is the first segment's is in no checkpoint. */
+    return partition->truncating->kept_start == 0 && replica->told_recovery_point <= point &&
+           replica->told_log_start <= floor && replica->told_high_watermark <= floor;
 }
 
 void stele_replica__lowered(struct stele_partition *partition)
@@ -495,7 +497,8 @@ void stele_replica__lowered(struct stele_partition *partition)
     int64_t floor, point;
     cut_floor(partition, &floor, &point);
     replica->told_recovery_point = stele_min_i64(replica->told_recovery_point, point);
-    replica->told_log_start = stele_min_i64(replica->told_log_start, floor);
+    replica->told_log_start =
+        stele_min_i64(replica->told_log_start, stele_max_i64(floor, partition->truncating->kept_start));
     replica->told_high_watermark = stele_min_i64(replica->told_high_watermark, floor);
 }
 
@@ -514,7 +517,9 @@ void stele_replica__cap_points(struct stele_partition *partition, struct stele_l
         int64_t floor, point;
         cut_floor(partition, &floor, &point);
         points->recovery_point = stele_min_i64(points->recovery_point, point);
-        points->log_start_offset = stele_min_i64(points->log_start_offset, floor);
+        points->log_start_offset =
+            stele_min_i64(points->log_start_offset, stele_max_i64(floor, partition->truncating->kept_start));
+        points->first_segment_base = stele_min_i64(points->first_segment_base, floor);
         points->high_watermark = stele_min_i64(points->high_watermark, floor);
     }
     replica->told_recovery_point = stele_max_i64(replica->told_recovery_point, points->recovery_point);

@@ -128,7 +128,8 @@ struct stele_follower_event {
 struct stele_follower_update {
     bool has_cut; /* cut log and epoch index from cut_offset on; at or above the end only the index */
     int64_t cut_offset;
-    bool has_restart; /* drop everything, begin empty at restart_offset: start and high watermark too */
+    bool has_restart; /* drop everything, begin empty at restart_offset: start and high watermark too, until what
+                         follows raises them */
     int64_t restart_offset;
     int64_t append_end_offset; /* append the batches before it; -1: none */
     bool has_high_watermark;

@@ -15,7 +15,7 @@ table='
 2   partition_sim     50   quick
 3   partition_sim     500  quick
 4   partition_sim     3000 quick
-5   stele-sim         40   quick
+5   stele-sim         120  quick
 5   partition_sim     20   quick
 6   partition_sim     200  quick
 7   partition_sim     300  quick

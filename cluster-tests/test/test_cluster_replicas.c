@@ -234,6 +234,50 @@ static void test_left_behind(void **state)
     }
 }
 
+static bool has_batch_around(struct cluster_nodes *nodes)
+{
+    (void)nodes;
+    const struct stele_partition *follower = replica(others[1]);
+    return follower != NULL && follower->log != NULL && end_of(others[1]) == 18;
+}
+
+/* Where it starts is on its disk before the batch around that is: it starts there again after a loss of power, whether
+ * it lost the batch or not, and while it does not reach its leader. */
+static void test_start_within_a_batch_is_kept(void **state)
+{
+    (void)state;
+    static const enum sim_death deaths[] = {SIM_DEATH_KILL, SIM_DEATH_POWER_ORDERED, SIM_DEATH_POWER_ADVERSARIAL};
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        const int replicas[] = {1, 2, 0};
+        begin(seed, replicas, 3, "2");
+        assert_ok(put(-1, 3));
+        kill_node(others[1], SIM_DEATH_KILL);
+        cluster_nodes_until(&cluster, lacks_second_other, "the follower is out");
+        assert_ok(put(-1, 10));
+        assert_ok(put(-1, 5));
+        struct stele_delete_records_partition part = {
+            .topic_id = replica(others[0])->key.topic_id, .current_leader_epoch = -1, .offset = 15};
+        const struct stele_request request = {
+            .header.api = STELE_API_DELETE_RECORDS,
+            .body.delete_records = {.partitions = &part, .partition_count = 1, .timeout_ms = 8000}};
+        assert_ok(cluster_nodes_ask(&cluster, others[0], &request)->body.delete_records.results[0].err);
+        sim_server_start(&cluster.nodes[others[1] - 1]);
+        cluster_nodes_until(&cluster, has_batch_around, "the follower has the batch around its start");
+        assert_int_equal(stele_log_start_offset(replica(others[1])->log), 15);
+        kill_node(others[1], deaths[seed % 3]);
+        cut(others[0], others[1], true);
+        sim_server_start(&cluster.nodes[others[1] - 1]);
+        for (int i = 0; i < 1000 && replica(others[1]) == NULL; i++)
+            cluster_nodes_run(&cluster, 10000);
+        assert_non_null(replica(others[1]));
+        assert_int_equal(stele_log_start_offset(replica(others[1])->log), 15);
+        cut(others[0], others[1], false);
+        cluster_nodes_until(&cluster, is_whole, "the follower is back");
+        assert_int_equal(stele_log_start_offset(replica(others[1])->log), 15);
+        end();
+    }
+}
+
 /* Two replicas that lost their power one after the other, each after it led alone: nobody may lead. Forced, the one of
  * the last leader does, and what only the other has is said to be lost, and is written down. */
 static void test_forced(void **state)
@@ -856,6 +900,7 @@ int main(void)
         cmocka_unit_test(test_reader_at_a_follower),
         cmocka_unit_test(test_reader_at_a_former_leader),
         cmocka_unit_test(test_left_behind),
+        cmocka_unit_test(test_start_within_a_batch_is_kept),
         cmocka_unit_test(test_reassign),
         cmocka_unit_test(test_preferred),
         cmocka_unit_test(test_forced),
