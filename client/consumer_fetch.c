@@ -219,6 +219,15 @@ static bool take_replica(struct stele_consumer *consumer, struct assigned *assig
     return true;
 }
 
+/* What a node said of where the log ends, as a replica or in an earlier epoch, before it came to lead: the offset may
+ * be right there. */
+static bool is_outdated(const struct stele_consumer *consumer, const struct assigned *assigned,
+                        const struct stele_fetch_result *result)
+{
+    bool moves = result->err == STELE_OFFSET_OUT_OF_RANGE || (result->err == STELE_OK && result->diverging_epoch >= 0);
+    return moves && assigned->asked_epoch != stele_leaders__epoch(&consumer->leaders, assigned->partition);
+}
+
 static void take_result(struct fetcher *fetcher, const struct stele_fetch_result *result,
                         const struct stele_answer *answer, const uint8_t *at)
 {
@@ -230,7 +239,7 @@ static void take_result(struct fetcher *fetcher, const struct stele_fetch_result
     if (!assigned->is_assigned || assigned->asked_by != fetcher || assigned->fetcher != fetcher ||
         assigned->generation != assigned->asked_generation)
         return;
-    if (leave_replica(consumer, assigned, result))
+    if (leave_replica(consumer, assigned, result) || is_outdated(consumer, assigned, result))
         return;
     if (result->err == STELE_OK && result->diverging_epoch >= 0) {
         stele_consumer__diverged(consumer, assigned, result);
@@ -297,12 +306,13 @@ static size_t list_wanted(struct fetcher *fetcher, int64_t now_ms)
         struct stele_fetch_partition *asked = &consumer->asked[count++];
         assigned->asked_generation = assigned->generation;
         assigned->asked_by = fetcher;
+        assigned->asked_epoch = stele_leaders__epoch(&consumer->leaders, i);
         *asked = (struct stele_fetch_partition){STELE_FETCH_PARTITION_OF_CONSUMER};
         asked->topic_id = consumer->topic_id;
         asked->partition = i;
         asked->fetch_offset = assigned->fetched;
         asked->max_bytes = assigned->max_bytes;
-        asked->current_leader_epoch = stele_leaders__epoch(&consumer->leaders, i);
+        asked->current_leader_epoch = assigned->asked_epoch;
         asked->last_fetched_epoch = assigned->fetched_epoch;
     }
     return count;

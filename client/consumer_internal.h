@@ -28,6 +28,7 @@ struct assigned {
     int64_t epoch_start;                   /* since where all that was given is of position_epoch */
     uint32_t generation, asked_generation; /* of now, and when the request under way was made */
     struct fetcher *fetcher, *asked_by;    /* of now (NULL: none), and that of this request */
+    int32_t asked_epoch;                   /* of the leader that this request is for */
     int32_t replica_id;                    /* the node that the leader sent to (KIP-392); -1: it is read itself */
     int64_t replica_until_ms;
     enum stele_err err; /* no retry can mend it; OK: none */

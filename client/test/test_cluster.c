@@ -730,6 +730,49 @@ static void test_late_answer_of_a_replica(void **state)
     stele_client_free(client);
 }
 
+/* Who is asked as a replica, or in an earlier epoch, may find an offset beyond its end that the leader of now has: when
+ * leads itself by the time that its answer comes, that is not the word of a leader either. */
+static void test_late_answer_of_who_leads_now(void **state)
+{
+    static const struct stele_setting settings[] = {
+        {"client.rack", "r3"}, {"auto.offset.reset", "earliest"}, {NULL, NULL}};
+    static const struct stele_setting young[] = {{"metadata.max.age.ms", "300"}, {NULL, NULL}};
+    for (int32_t asked = 1; asked <= 3; asked += 2) { /* the leader itself, or a replica */
+        struct producer_world *world = *state;
+        struct peer *peer = &world->peer;
+        struct resets resets = {0};
+        struct stele_client *client = peer_client(peer, young);
+        struct stele_consumer *consumer = consumer_of(client, settings);
+        stele_consumer_on_reset(consumer, on_reset, &resets);
+        peer->replica_id = asked == 3 ? 3 : 0;
+        append(peer, 0, 3);
+        assert_int_equal(stele_consumer_assign(consumer, 0, 0).code, 0);
+        for (int64_t at = 0; at < 3; at++)
+            read_next(consumer, 0, at);
+        for (int i = 0; i < 5; i++)
+            (void)stele_client_poll(client, 0);
+        peer_node(peer, asked)->holds_answers = true;
+        peer->fetch_errs[0] = STELE_OFFSET_OUT_OF_RANGE;
+        peer->fetch_err_count = 1;
+        for (int i = 0; i < 20 && peer->fetch_err_count > 0; i++)
+            (void)stele_client_poll(client, 100);
+        assert_int_equal(peer->fetch_err_count, 0);
+        peer_move(peer, 0, asked);
+        peer->replica_id = 0;
+        for (int i = 0; i < 20; i++)
+            (void)stele_client_poll(client, 100);
+        peer_node(peer, asked)->holds_answers = false;
+        append(peer, 0, 3);
+        for (int64_t at = 3; at < 6; at++)
+            read_next(consumer, 0, at);
+        assert_int_equal(resets.count, 0);
+        stele_consumer_free(consumer);
+        stele_client_free(client);
+        peer_deinit(peer);
+        assert_int_equal(set_up_cluster(state), 0);
+    }
+}
+
 static void delete_records(struct peer *peer, const struct stele_request *request, struct stele_response *response)
 {
     static struct stele_delete_records_result result;
@@ -944,6 +987,7 @@ int main(void)
         CASE(test_deleted_at_the_replica),
         CASE(test_unknown_replica),
         CASE(test_late_answer_of_a_replica),
+        CASE(test_late_answer_of_who_leads_now),
         CASE(test_admin_at_the_leaders),
         CASE(test_logs_of_the_leaders),
         CASE(test_moves_at_random),
