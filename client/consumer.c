@@ -32,6 +32,7 @@ void stele_consumer__restart(struct assigned *assigned, int64_t offset)
     assigned->generation++;
     assigned->fetched = offset;
     assigned->fetched_epoch = assigned->position_epoch;
+    assigned->doubted = -1;
 }
 
 void stele_consumer__fail(struct stele_consumer *consumer, struct assigned *assigned, enum stele_err err,
@@ -43,11 +44,17 @@ void stele_consumer__fail(struct stele_consumer *consumer, struct assigned *assi
                                               assigned->partition, (long long)assigned->position, text);
 }
 
+bool stele_consumer__is_tired(const struct stele_consumer *consumer, const struct assigned *assigned)
+{
+    return assigned->backoff.attempts >=
+           (consumer->client->is_cluster ? STELE_DAMAGE_TRIES_CLUSTER : STELE_DAMAGE_TRIES);
+}
+
 void stele_consumer__refetch(struct stele_consumer *consumer, struct assigned *assigned, enum stele_err err)
 {
     stele_consumer__restart(assigned, assigned->position);
-    if (assigned->backoff.attempts >= STELE_DAMAGE_TRIES ||
-        !stele_client__retry(consumer->client, &assigned->backoff, err))
+    assigned->doubted = assigned->position;
+    if (stele_consumer__is_tired(consumer, assigned) || !stele_client__retry(consumer->client, &assigned->backoff, err))
         stele_consumer__fail(consumer, assigned, err, stele_err_text(err));
 }
 

@@ -173,7 +173,7 @@ static bool take_hint(struct stele_consumer *consumer, const struct stele_fetch_
 /* Damage that the node knows of does not heal by asking again; what came before it is to be read first. */
 static void take_refusal(struct stele_consumer *consumer, struct assigned *assigned, enum stele_err err)
 {
-    bool is_final = err == STELE_CORRUPT_MESSAGE && assigned->backoff.attempts >= STELE_DAMAGE_TRIES &&
+    bool is_final = err == STELE_CORRUPT_MESSAGE && stele_consumer__is_tired(consumer, assigned) &&
                     assigned->position >= assigned->fetched;
     if (is_final || !stele_client__retry(consumer->client, &assigned->backoff, err))
         stele_consumer__fail(consumer, assigned, err, stele_err_text(err));
@@ -314,6 +314,7 @@ static size_t list_wanted(struct fetcher *fetcher, int64_t now_ms)
         asked->max_bytes = assigned->max_bytes;
         asked->current_leader_epoch = assigned->asked_epoch;
         asked->last_fetched_epoch = assigned->fetched_epoch;
+        asked->doubted_offset = assigned->doubted == assigned->fetched ? assigned->doubted : -1;
     }
     return count;
 }

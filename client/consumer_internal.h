@@ -33,6 +33,7 @@ struct assigned {
     int64_t replica_until_ms;
     enum stele_err err; /* no retry can mend it; OK: none */
     struct stele_backoff backoff;
+    int64_t doubted;            /* the node is to look at what it has there; -1: nothing that came was bad */
     bool needs_reset;           /* the partition does not hold the position */
     bool resets_to_latest;      /* no record is as young as was asked for */
     int64_t log_start, log_end; /* of the partition then */
@@ -40,7 +41,8 @@ struct assigned {
     int32_t diverging_epoch;
 };
 
-enum { STELE_DAMAGE_TRIES = 3 };
+/* What is damaged stays so on one node. In a cluster another one is to lead that has it whole. */
+enum { STELE_DAMAGE_TRIES = 3, STELE_DAMAGE_TRIES_CLUSTER = 12 };
 
 enum reset_to { RESET_TO_LATEST, RESET_TO_EARLIEST, RESET_NEVER, RESET_BY_AGE };
 
@@ -101,7 +103,9 @@ void stele_consumer__free_ready(struct stele_consumer *consumer, struct ready *r
 /** No retry can mend it: told once what was read before is given out. */
 void stele_consumer__fail(struct stele_consumer *consumer, struct assigned *assigned, enum stele_err err,
                           const char *text);
-/** Asks for everything from the position on again, a few times, then fails. */
+/** Whether damage was met as often as it may be before it is told. */
+bool stele_consumer__is_tired(const struct stele_consumer *consumer, const struct assigned *assigned);
+/** Asks for everything from the position on again, a few times, then fails; the node is to look at what it has. */
 void stele_consumer__refetch(struct stele_consumer *consumer, struct assigned *assigned, enum stele_err err);
 
 /** Asking begins again at `offset`, and what came before is forgotten. */

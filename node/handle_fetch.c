@@ -299,6 +299,7 @@ static void read_all(struct fetch *all)
         read->rack = request->rack;
         read->listener = all->call->session->listener->name;
         read->last_fetched_epoch = in->last_fetched_epoch;
+        read->doubted_offset = in->doubted_offset;
         read->diverging = (struct stele_epoch_end){STELE_EPOCH_NONE, STELE_OFFSET_NONE};
         read->read_replica = STELE_NO_NODE;
         read->cancelled = part_cancelled;

@@ -68,6 +68,7 @@ struct stele_read_op {
     const char *listener;       /* by which the consumer came: where another replica is it is told by that */
     const char *rack;           /* of the consumer; "": none. With one a follower may be told, or be read from */
     int32_t last_fetched_epoch; /* of the record before; -1: do not look whether it is there still */
+    int64_t doubted_offset;     /* where bytes from here did not check; -1: nowhere */
 
     struct stele_slice slice; /* to be released on the partition's shard */
     struct stele_file *file;  /* of the slice */
@@ -243,6 +244,10 @@ struct stele_partition {
     bool is_damage_sent, is_damage_heard, is_damage_told, is_unrepaired_told;
     bool sent_damage; /* the task's */
     struct stele_task damage_task;
+    struct stele_log_doubt doubt; /* a batch that somebody could not use (node/partition_doubt.c) */
+    struct stele_job doubt_job;
+    bool is_doubting;
+    int64_t doubt_ms;               /* not before */
     struct stele_list damaged_link; /* the control plane's */
 
     struct stele_task remove_task;
@@ -279,6 +284,10 @@ void stele_partition_list(struct stele_op *op);     /* struct stele_list_op */
 void stele_partition_trim(struct stele_op *op);     /* struct stele_trim_op; it lasts with the next checkpoints */
 void stele_partition_truncate(struct stele_op *op); /* struct stele_truncate_op */
 void stele_partition_describe(struct stele_op *op); /* struct stele_describe_op; for any state */
+
+/** Somebody says that what came from here at this offset did not check: a job looks at it, where that is not under way.
+ * What is bad is then known as damaged and repaired. Whoever says so is believed in nothing. */
+void stele_partition_doubt(struct stele_partition *partition, int64_t offset);
 
 /** After a read: gives its slice back and waits until readers see wake_at_bytes, then `done`, always as a message. */
 void stele_partition_park(struct stele_read_op *read);

@@ -181,29 +181,41 @@ static void begin_cut(struct stele_partition *partition, enum stele_replica_cut 
 
 /* Records. */
 
-/* The batches that may be taken, and their bytes. One that fails its checksum ends it. */
-static size_t take_batches(const struct stele_partition *partition, const struct stele_follower_ticket *ticket,
+/* The batches that may be taken, and their bytes. One that fails its checksum, or does not follow, ends it: the leader
+ * is to look at what it has there. */
+static size_t take_batches(struct stele_partition *partition, const struct stele_follower_ticket *ticket,
                            const struct stele_replica_answer *answer, struct stele_fetched_records *records)
 {
     struct stele_log_view view = stele_replica__view(partition);
     size_t at = 0;
+    bool is_bad = false;
     while (answer->count - at >= STELE_BATCH_HEADER_BYTES) {
         struct stele_batch_header header;
         int64_t bytes = stele_batch_size(answer->bytes + at);
-        if (bytes < STELE_BATCH_HEADER_BYTES || (uint64_t)bytes > answer->count - at)
+        if (bytes >= STELE_BATCH_HEADER_BYTES && (uint64_t)bytes > answer->count - at)
             break; /* the last one may be cut off */
-        if (stele_batch_check(answer->bytes + at, (size_t)bytes, &header) != STELE_OK) {
+        is_bad = bytes < STELE_BATCH_HEADER_BYTES ||
+                 stele_batch_check(answer->bytes + at, (size_t)bytes, &header) != STELE_OK;
+        if (is_bad) {
             records->is_cut = true;
             break;
         }
         struct stele_fetched_batch batch = {.base_offset = header.base_offset,
                                             .end_offset = stele_batch_last_offset(&header) + 1,
                                             .epoch = header.partition_leader_epoch};
-        if (!stele_follower_takes(ticket, &view, &batch, records))
+        is_bad = !stele_follower_takes(ticket, &view, &batch, records);
+        if (is_bad)
             break;
         at += (size_t)bytes;
     }
+    partition->replica.doubted_offset = is_bad ? records->end_offset : -1;
     return at;
+}
+
+int64_t stele_replica__doubted_offset(const struct stele_partition *partition)
+{
+    const struct stele_replica *replica = &partition->replica;
+    return replica->doubted_offset == stele_log_end_offset(partition->log) ? replica->doubted_offset : -1;
 }
 
 static size_t bytes_of_batches(const uint8_t *bytes, int batches)

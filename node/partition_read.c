@@ -244,6 +244,11 @@ static void read_now(struct stele_op *op)
     enum stele_err err = still_serves(op);
     if (err == STELE_OK && partition->replica.role == STELE_REPLICA_FOLLOWER)
         stele_replica__read_from(partition);
+    if (err == STELE_OK && read->doubted_offset >= 0) {
+        stele_partition_doubt(partition, read->doubted_offset);
+        read->doubted_offset = -1;
+        err = stele_partition__state_error(partition);
+    }
     if (err != STELE_OK) {
         stele_op__finish(op, err);
     } else if (is_elsewhere(partition, read)) {

@@ -292,7 +292,7 @@ void stele_replica__init(struct stele_partition *partition, const struct stele_p
     replica->leader_id = STELE_NO_NODE;
     replica->leader_epoch = replica->partition_epoch = -1;
     replica->replica_count = first->replicas.count;
-    replica->leader_end_offset = -1;
+    replica->leader_end_offset = replica->doubted_offset = -1;
     replica->told_recovery_point = partition->open.recovery_point;
     replica->told_log_start = partition->open.log_start_offset;
     replica->told_high_watermark = partition->open.high_watermark;
@@ -321,7 +321,7 @@ void stele_replica__suspend(struct stele_partition *partition)
     stele_follower_init(&replica->follower, partition->shard->node->node_id, &settings);
     replica->mark_count = 0;
     replica->is_agreed = false;
-    replica->leader_end_offset = -1;
+    replica->leader_end_offset = replica->doubted_offset = -1;
     replica->has_state = true; /* the one that it had, unless another comes */
 }
 

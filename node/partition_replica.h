@@ -55,6 +55,7 @@ struct stele_replica {
     bool is_agreed; /* the leader of this epoch took the log's end for one of its own: below it both are the same */
     bool is_throttled[STELE_THROTTLE_SIDES];
     int64_t leader_end_offset; /* as the leader last said it; -1: it said nothing yet */
+    int64_t doubted_offset;    /* at which what the leader gave could not be used; -1: none */
 
     /* a cut that waits */
     enum stele_replica_cut cut;
@@ -128,6 +129,8 @@ bool stele_replica__is_held_back(struct stele_partition *partition);
 /** A consumer reads from this follower: for a while the leader is asked to tell of its high watermark at once. */
 void stele_replica__read_from(struct stele_partition *partition);
 void stele_replica__follow_configured(struct stele_partition *partition, struct stele_follower_settings settings);
+/** Where the leader is to look at what it gives, with the question that is asked now; -1: nowhere. */
+int64_t stele_replica__doubted_offset(const struct stele_partition *partition);
 /** What is damaged of the log is another: the leader is told. */
 void stele_replica__damage_changed(struct stele_partition *partition);
 /** The log is to be closed and opened again: as if the replica had not begun, with the state that it has. */

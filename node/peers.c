@@ -293,7 +293,8 @@ static void fill_fetch(const struct stele_peers *peers, const struct stele_quoru
                                                 .log_start_offset = -1,
                                                 .synced_offset = from->u.fetch.offset,
                                                 .known_high_watermark = peers->mlog->quorum.high_watermark,
-                                                .damaged_offset = -1};
+                                                .damaged_offset = -1,
+                                                .doubted_offset = -1};
     out->header.api = STELE_API_FETCH;
     out->body.fetch = (struct stele_fetch_request){.replica_id = from->from.node_id,
                                                    .max_wait_ms = FETCH_WAIT_MS,

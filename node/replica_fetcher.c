@@ -272,7 +272,8 @@ static void add_line(struct stele_replica_fetcher *fetcher, struct stele_replica
                                        .log_start_offset = question.line.log_start_offset,
                                        .synced_offset = question.line.synced_offset,
                                        .known_high_watermark = question.line.known_high_watermark,
-                                       .damaged_offset = question.line.damaged_offset};
+                                       .damaged_offset = question.line.damaged_offset,
+                                       .doubted_offset = stele_replica__doubted_offset(partition)};
     for (int i = STELE_FETCHES_IN_FLIGHT - 1; i > 0; i--)
         line->asked[i] = line->asked[i - 1];
     line->asked[0].request = fetcher->last_number;

@@ -164,8 +164,11 @@ static enum stele_err take_line(struct stele_replica_part *part, const struct st
     }
     entry->entry.max_bytes = in->max_bytes;
     entry->awaits_line = false;
-    if (partition->replica.role == STELE_REPLICA_LEADER)
+    if (partition->replica.role == STELE_REPLICA_LEADER) {
         (void)stele_replica__fetched(partition, part->question.node_id, part->question.node_epoch, &line);
+        if (in->doubted_offset >= 0)
+            stele_partition_doubt(partition, in->doubted_offset);
+    }
     return STELE_OK;
 }
 

@@ -176,12 +176,13 @@ struct stele_fetch_partition {
     int64_t synced_offset;        /* of a follower: the end of what it has synced; -1 unknown */
     int64_t known_high_watermark; /* of a follower: a larger one is worth an answer (KIP-1166); -1: it is not */
     int64_t damaged_offset;       /* of a follower: where its damage begins; -1: whole */
+    int64_t doubted_offset;       /* what came of this offset did not check: the node is to look at it; -1: none */
 };
 
 /* What a consumer leaves out. */
 #define STELE_FETCH_PARTITION_OF_CONSUMER                                                                              \
     .current_leader_epoch = -1, .last_fetched_epoch = -1, .log_start_offset = -1, .synced_offset = -1,                 \
-    .known_high_watermark = -1, .damaged_offset = -1
+    .known_high_watermark = -1, .damaged_offset = -1, .doubted_offset = -1
 #define STELE_FETCH_OF_CONSUMER .replica_id = -1, .replica_epoch = -1, .session_epoch = -1
 
 struct stele_forgotten_partition {

@@ -172,7 +172,8 @@ STELE_CODEC_MESSAGE(produce_response, struct stele_produce_response, Stele__Wire
     F(int, log_start_offset)                                                                                           \
     F(int, synced_offset)                                                                                              \
     F(int, known_high_watermark)                                                                                       \
-    F(int, damaged_offset)
+    F(int, damaged_offset)                                                                                             \
+    F(int, doubted_offset)
 STELE_CODEC_MESSAGE(fetch_partition, struct stele_fetch_partition, Stele__Wire__FetchPartition, FETCH_PARTITION)
 STELE_CODEC_ARRAY(fetch_partition, struct stele_fetch_partition, Stele__Wire__FetchPartition)
 

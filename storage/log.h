@@ -158,6 +158,29 @@ STELE_MUST_CHECK enum stele_err stele_log_aborted(struct stele_log *log, int64_t
                                                   const struct stele_slice *slice, struct stele_aborted_txn **out_txns,
                                                   size_t *out_count);
 
+/** A look at a batch whose bytes did not check where they came: the wire may have spoilt them, or they rotted here
+ * since a start read them. */
+struct stele_log_doubt {
+    int64_t offset; /* that the batch holds */
+
+    /* the log's */
+    int64_t segment_base;
+    int64_t cut_count;
+    struct stele_slice slice;
+    struct stele_file *file;
+    struct stele_mem *mem;
+    enum stele_err err;
+    int64_t bad_pos, first_offset; /* of what does not check; -1: not known */
+};
+/** Errors: END (nothing is there, or damage that is known), DAMAGED_RANGE (met on the way), IO, OFFLINE, NO_MEMORY,
+ * NO_SPACE. After OK work is due, in a job, then end. */
+STELE_MUST_CHECK enum stele_err stele_log_doubt_begin(struct stele_log *log, int64_t offset,
+                                                      struct stele_log_doubt *out_doubt);
+void stele_log_doubt_work(struct stele_log_doubt *doubt);
+/** Errors: DAMAGED_RANGE: it is bad, and known as damaged now: reads of it are refused, damage_offset names it, and
+ * suspect_offset until the log is opened anew. IO, NO_MEMORY. */
+STELE_MUST_CHECK enum stele_err stele_log_doubt_end(struct stele_log *log, struct stele_log_doubt *doubt);
+
 struct stele_time_offset {
     int64_t offset, timestamp; /* offset -1: none */
     int32_t leader_epoch;

@@ -9,7 +9,7 @@ enum {
     BEHIND_BYTES_MAX = 4 << 20, /* so far a sound batch behind damage is looked for on the loop */
 };
 
-static bool is_damaged(const struct stele_log *log, int64_t offset)
+bool stele_log__is_damaged(const struct stele_log *log, int64_t offset)
 {
     for (int i = 0; i < log->damaged_count; i++) {
         if (offset >= log->damaged[i].first_offset && offset <= log->damaged[i].last_offset)
@@ -23,7 +23,7 @@ enum stele_err stele_log__report_damage(struct stele_log *log, const struct stel
                                         int64_t pos)
 {
     stele_trace(log->env, STELE_TRACE_LOG_DAMAGED, log->name, stele_cached_file_path(seg->file), offset, pos, 0);
-    if (!is_damaged(log, offset))
+    if (!stele_log__is_damaged(log, offset))
         log->suspect_offset = log->suspect_offset < 0 ? offset : stele_min_i64(log->suspect_offset, offset);
     return STELE_DAMAGED_RANGE;
 }
@@ -217,8 +217,8 @@ static enum stele_err claims_others(struct stele_log *log, int at, int64_t pos, 
     return err == STELE_END || err == STELE_CORRUPT ? STELE_OK : err;
 }
 
-static enum stele_err find(struct stele_log *log, int at, int64_t offset, int64_t *out_pos,
-                           struct stele_batch_header *out_header)
+enum stele_err stele_log__find(struct stele_log *log, int at, int64_t offset, int64_t *out_pos,
+                               struct stele_batch_header *out_header)
 {
     bool claims = false;
     if (stele_segment_find_recent(log->segments[at], offset, out_pos, out_header))
@@ -240,7 +240,7 @@ enum stele_err stele_log_read(struct stele_log *log, const struct stele_read *re
         return err;
     if (read->offset < log->log_start_offset || read->offset > log->log_end_offset)
         return STELE_OFFSET_OUT_OF_RANGE;
-    if (is_damaged(log, read->offset))
+    if (stele_log__is_damaged(log, read->offset))
         return STELE_DAMAGED_RANGE;
     *out_slice = (struct stele_slice){.base_offset = read->offset};
     if (read->offset >= read->bound || read->max_bytes == 0)
@@ -250,7 +250,7 @@ enum stele_err stele_log_read(struct stele_log *log, const struct stele_read *re
         int64_t pos = 0;
         if (log->segments[at]->base_offset >= read->bound)
             return STELE_OK;
-        err = find(log, at, read->offset, &pos, &header);
+        err = stele_log__find(log, at, read->offset, &pos, &header);
         if (err == STELE_OK)
             return stele_log__settle_read(log, make_slice(log, at, read, pos, &header, out_slice));
         if (err == STELE_CORRUPT)

@@ -75,6 +75,12 @@ STELE_MUST_CHECK enum stele_err stele_log__drop_segments(struct stele_log *log, 
 /** Damage met while reading is an answer that names the place, not a reason to take the log offline: DAMAGED_RANGE. */
 enum stele_err stele_log__report_damage(struct stele_log *log, const struct stele_segment *seg, int64_t offset,
                                         int64_t pos);
+/** In a range that is known. */
+bool stele_log__is_damaged(const struct stele_log *log, int64_t offset);
+/** The batch of segment `at` that holds the offset, or the next one, also behind damage. Errors: END (none), CORRUPT
+ * (damage at *out_pos), IO, NO_MEMORY, NO_SPACE. */
+STELE_MUST_CHECK enum stele_err stele_log__find(struct stele_log *log, int at, int64_t offset, int64_t *out_pos,
+                                                struct stele_batch_header *out_header);
 /** What a lookup ran into: memory and space come back, files that cannot be read do not (the log is FAILED). */
 enum stele_err stele_log__settle_read(struct stele_log *log, enum stele_err err);
 /** A slice of the range; an empty one of an empty range. */

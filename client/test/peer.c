@@ -468,6 +468,13 @@ static void answer_fetch(struct stele_conn *conn, const struct stele_request *re
         const struct stele_fetch_partition *partition = &request->body.fetch.partitions[i];
         const struct peer_log *log = &peer->logs[partition->partition];
         size_t before = records.count;
+        if (partition->doubted_offset >= 0) {
+            peer->doubts++;
+            peer->doubted_offset = partition->doubted_offset;
+            if (peer->rotten != NULL)
+                *peer->rotten ^= 0x10;
+            peer->rotten = NULL;
+        }
         results[i] = (struct stele_fetch_result){STELE_FETCH_RESULT_PLAIN,
                                                  .topic_id = partition->topic_id,
                                                  .partition = partition->partition,

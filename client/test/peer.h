@@ -92,6 +92,9 @@ struct peer {
     enum stele_err late_errs[PEER_SCRIPT]; /* of the next produces, which are written all the same */
     int late_err_count;
     int damaged_fetches;              /* answers in which a byte is flipped */
+    int doubts;                       /* fetches that doubted what came before */
+    int64_t doubted_offset;           /* of the last one */
+    uint8_t *rotten;                  /* a byte that is put right when it is doubted; NULL: none */
     int64_t damaged_from, damaged_to; /* reads of these offsets are refused, and no answer reaches into them */
     bool cuts_first_batch;            /* a batch larger than max_bytes is cut too */
     size_t batch_bytes_max;           /* beyond: MESSAGE_TOO_LARGE; 0 none */

@@ -190,11 +190,38 @@ static void test_damage(void **state)
         assert_non_null(strstr(result.text, "t-0 at offset 3"));
     }
     assert_int_equal(stele_consumer_position(consumer, 0), 3);
+    assert_true(peer->doubts > 0);
+    assert_int_equal(peer->doubted_offset, 3);
     /* Behind it reading goes on when asked. */
     assert_int_equal(stele_consumer_assign(consumer, 0, 6).code, 0);
     expect_record(consumer, 0, 6);
     stele_consumer_free(consumer);
     stele_client_free(client);
+}
+
+/* What rotted on the node: it is told of it with the fetch that asks again, also for the rest of a batch of which
+ * records were read, and only then. What it gives after it put that right is read, and no record is passed over or
+ * given twice. */
+static void test_doubt(void **state)
+{
+    struct peer *peer = *state;
+    peer_append(peer, 0, 3, &plain);
+    peer_append(peer, 0, 3, &plain);
+    peer_append(peer, 0, 3, &plain);
+    for (int64_t from = 0; from <= 4; from += 4) {
+        struct stele_client *client = peer_client(peer, NULL);
+        struct stele_consumer *consumer = new_consumer(client, NULL);
+        peer->doubts = 0;
+        peer->rotten = &peer->logs[0].batches[1].bytes[70];
+        *peer->rotten ^= 0x10;
+        assert_int_equal(stele_consumer_assign(consumer, 0, from).code, 0);
+        for (int64_t offset = from; offset < 9; offset++)
+            expect_record(consumer, 0, offset);
+        assert_int_equal(peer->doubts, 1);
+        assert_int_equal(peer->doubted_offset, from == 0 ? 3 : 4);
+        stele_consumer_free(consumer);
+        stele_client_free(client);
+    }
 }
 
 /* The same where the node knows of the damage and refuses the read: what lies before it is given first, though it was
@@ -562,6 +589,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_long_poll, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_consumers_of_one_client, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_damage, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_doubt, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_refused_damage, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_unchecked, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_out_of_range, set_up, tear_down),

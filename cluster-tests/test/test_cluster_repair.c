@@ -249,19 +249,26 @@ static void test_minority(void **state)
     }
 }
 
-static enum stele_err read_at(int32_t node_id, int64_t offset)
+/* As a consumer that may be sent elsewhere reads; a doubt is told of what came before. */
+static enum stele_err read_with(int32_t node_id, int64_t offset, int64_t doubted_offset)
 {
     struct stele_fetch_partition line = {STELE_FETCH_PARTITION_OF_CONSUMER, .topic_id = topic_id,
                                          .fetch_offset = offset, .max_bytes = 1000};
     struct stele_request request = {.header.api = STELE_API_FETCH,
                                     .body.fetch = {STELE_FETCH_OF_CONSUMER, .max_bytes = 1000, .partitions = &line,
-                                                   .partition_count = 1, .rack = ""}};
+                                                   .partition_count = 1, .rack = "here"}};
+    line.doubted_offset = doubted_offset;
     struct cluster_ask *asked = cluster_nodes_send(&cluster, node_id, &request);
     cluster_nodes_until(&cluster, all_answered, "the fetch is answered");
     assert_ok(asked->err);
     enum stele_err err = asked->response.body.fetch.results[0].err;
     cluster_ask_end(asked);
     return err;
+}
+
+static enum stele_err read_at(int32_t node_id, int64_t offset)
+{
+    return read_with(node_id, offset, -1);
 }
 
 static bool is_led_by_another(struct cluster_nodes *nodes)
@@ -284,6 +291,85 @@ static void test_leader(void **state)
         cluster_nodes_until(&cluster, is_whole, "the damaged one is whole again");
         assert_int_equal(metric(others[0], "stele_repaired_ranges_total"), 1);
         assert_int_equal(metric(others[0], "stele_damaged_partitions"), 0);
+        cluster_nodes_run(&cluster, 2 * SECOND_US);
+        check_same();
+        end();
+    }
+}
+
+/* Records of a batch rot in a leader's log. A reader, who alone can know, says that they do not check: the node looks,
+ * and it is as if it had met the damage itself. Said of what is sound, it changes nothing. */
+static void test_reader_of_leader(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        int64_t offset = 7 * RECORDS;
+        fill(seed);
+        flip_payload(others[0], offset);
+        sim_disk_evict(disk_of(others[0]));
+        assert_ok(read_with(others[0], 0, 3 * RECORDS + 1));
+        cluster_nodes_run(&cluster, 2 * SECOND_US);
+        assert_int_equal(metric(others[0], "stele_log_doubts_total"), 1);
+        assert_int_equal(metric(others[0], "stele_damaged_partitions"), 0);
+        assert_ok(read_at(others[0], offset));
+        assert_ok(read_with(others[0], offset, offset + 1));
+        cluster_nodes_until(&cluster, is_led_by_another, "another leads");
+        assert_ok(put_sized(-1, RECORDS, 50));
+        cluster_nodes_until(&cluster, is_whole, "the damaged one is whole again");
+        assert_int_equal(metric(others[0], "stele_log_damaged_ranges_total"), 1);
+        assert_int_equal(metric(others[0], "stele_repaired_ranges_total"), 1);
+        assert_int_equal(metric(others[0], "stele_damaged_partitions"), 0);
+        cluster_nodes_run(&cluster, 2 * SECOND_US);
+        check_same();
+        end();
+    }
+}
+
+/* The same of a follower that is read from: it is repaired, and its leader leads on. */
+static void test_reader_of_follower(void **state)
+{
+    (void)state;
+    int64_t offset = 8 * RECORDS;
+    fill(4);
+    flip_payload(others[1], offset);
+    sim_disk_evict(disk_of(others[1]));
+    assert_ok(read_with(others[1], offset, offset));
+    cluster_nodes_run(&cluster, SECOND_US / 10);
+    assert_true(replica(others[1])->is_damaged || replica(others[1])->is_suspended);
+    cluster_nodes_until(&cluster, is_repaired, "it is whole again");
+    assert_int_equal(metric(others[1], "stele_repaired_ranges_total"), 1);
+    assert_int_equal(partition()->leader_id, others[0]);
+    cluster_nodes_run(&cluster, 2 * SECOND_US);
+    check_same();
+    end();
+}
+
+/* Ways to rot that a leader does not notice when it sends the batch. */
+static const struct {
+    const char *name;
+    void (*damage)(int32_t node_id, int64_t offset);
+} rots[] = {{"payload", flip_payload}, {"offset", flip_offset}};
+
+/* A follower that was away gets a batch that rotted in its leader's log: it takes nothing of it, the leader is told and
+ * looks, another leads, and both are whole in the end. */
+static void test_follower_of_rot(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < STELE_ARRAY_LEN(rots); i++) {
+        fill(5 + i);
+        kill_node(others[1], SIM_DEATH_KILL);
+        int64_t log_end = stele_log_end_offset(replica(others[0])->log);
+        for (int k = 0; k < 6; k++)
+            assert_ok(put_sized(-1, RECORDS, 50));
+        cluster_nodes_run(&cluster, 8 * SECOND_US);
+        rots[i].damage(others[0], log_end + 3 * RECORDS);
+        sim_disk_evict(disk_of(others[0]));
+        cluster_nodes_start(&cluster);
+        cluster_nodes_until(&cluster, is_led_by_another, rots[i].name);
+        cluster_nodes_until(&cluster, is_whole, "all are whole");
+        assert_true(metric(others[0], "stele_log_doubts_total") >= 1);
+        assert_int_equal(metric(others[0], "stele_repaired_ranges_total"), 1);
+        assert_ok(put_sized(-1, RECORDS, 50));
         cluster_nodes_run(&cluster, 2 * SECOND_US);
         check_same();
         end();
@@ -330,9 +416,9 @@ static void test_unrepairable(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_minority),
-        cmocka_unit_test(test_leader),
-        cmocka_unit_test(test_unrepairable),
+        cmocka_unit_test(test_minority),         cmocka_unit_test(test_leader),
+        cmocka_unit_test(test_reader_of_leader), cmocka_unit_test(test_reader_of_follower),
+        cmocka_unit_test(test_follower_of_rot),  cmocka_unit_test(test_unrepairable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

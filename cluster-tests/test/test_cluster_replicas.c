@@ -572,7 +572,8 @@ static void strange_fetch(int32_t replica_id, int64_t epoch, enum stele_err err_
                                                   .current_leader_epoch = partition()->leader_epoch,
                                                   .last_fetched_epoch = -1,
                                                   .known_high_watermark = -1,
-                                                  .damaged_offset = -1};
+                                                  .damaged_offset = -1,
+                                                  .doubted_offset = -1};
     lines[STRANGE_LINES].topic_id = topic_id;
     lines[STRANGE_LINES].partition = 0;
     struct stele_request request = {.header.api = STELE_API_FETCH,
@@ -757,7 +758,8 @@ static enum stele_err sent_to(const char *rack, int32_t *out_id)
                                            .last_fetched_epoch = -1,
                                            .log_start_offset = -1,
                                            .known_high_watermark = -1,
-                                           .damaged_offset = -1};
+                                           .damaged_offset = -1,
+                                           .doubted_offset = -1};
     const struct stele_request request = {.header.api = STELE_API_FETCH,
                                           .body.fetch = {.replica_id = -1,
                                                          .max_bytes = 1000,

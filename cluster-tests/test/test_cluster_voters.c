@@ -320,7 +320,8 @@ static void test_hurry(void **state)
                                                         .log_start_offset = -1,
                                                         .synced_offset = quorum->appended_offset,
                                                         .known_high_watermark = quorum->high_watermark,
-                                                        .damaged_offset = -1};
+                                                        .damaged_offset = -1,
+                                                        .doubted_offset = -1};
         struct stele_request request = {.header = {.api = STELE_API_FETCH},
                                         .body.fetch = {.replica_id = 9,
                                                        .max_wait_ms = 5000,

@@ -52,7 +52,8 @@ static const struct stele_fetch_partition sample_fetch_partitions[] = {{.topic_i
                                                                         .max_bytes = 1 << 20,
                                                                         .current_leader_epoch = 4,
                                                                         .last_fetched_epoch = 3,
-                                                                        .log_start_offset = -1}};
+                                                                        .log_start_offset = -1,
+                                                                        .doubted_offset = 1000}};
 static const struct stele_aborted_transaction sample_aborted[] = {{.producer_id = 7, .first_offset = 990}};
 static const struct stele_fetch_result sample_fetch_results[] = {{.topic_id = SAMPLE_ID,
                                                                   .partition = 1,

@@ -159,7 +159,18 @@ static void test_golden_records(void **state)
     }
 }
 
-/* What version 0.1 wrote decodes for ever, and what it did not know yet is absent. */
+/* What version 0.2 wrote decodes for ever, and what it did not know yet is absent. */
+static void test_golden_of_v0_2(void **state)
+{
+    struct world *world = *state;
+    uint8_t bytes[MESSAGE_BYTES_MAX];
+    struct stele_request request;
+    assert_ok(stele_request_decode(&world->arena, bytes, golden_read("v0.2/fetch_request", bytes), &request));
+    assert_int_equal(request.body.fetch.partitions[0].fetch_offset, 1000);
+    assert_int_equal(request.body.fetch.partitions[0].doubted_offset, -1);
+}
+
+/* The same of version 0.1. */
 static void test_golden_of_v0_1(void **state)
 {
     struct world *world = *state;
@@ -174,6 +185,7 @@ static void test_golden_of_v0_1(void **state)
     assert_int_equal(fetch->partitions[0].fetch_offset, 1000);
     assert_int_equal(fetch->partitions[0].synced_offset, -1);
     assert_int_equal(fetch->partitions[0].known_high_watermark, -1);
+    assert_int_equal(fetch->partitions[0].doubted_offset, -1);
     assert_int_equal(fetch->replica_epoch, -1);
     assert_int_equal(fetch->session_id, 0);
     assert_int_equal(fetch->session_epoch, -1);
@@ -466,6 +478,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_response_header, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_golden_records, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_golden_of_v0_1, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_golden_of_v0_2, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_fields, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_local_errors_become_wire_errors, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_bad_requests, set_up, tear_down),

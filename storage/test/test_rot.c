@@ -279,6 +279,162 @@ static void test_truncation_right_behind_unseen_damage(void **state)
     check_all_but(w, 19, 22);
 }
 
+/* A copy of what a clean stop left, open. */
+static void begin_open_copy(struct log_world *copy, struct log_world *w)
+{
+    begin_copy(copy, w);
+    copy->open.config = w->open.config;
+    copy->open.was_clean = true;
+    copy->open.recovery_point = copy->open.high_watermark = RECORDS;
+    world_open(copy);
+}
+
+/* Looks at the batch of an offset because somebody could not use it. */
+static enum stele_err doubt(struct log_world *w, int64_t offset)
+{
+    struct stele_log_doubt doubt;
+    enum stele_err err = stele_log_doubt_begin(w->log, offset, &doubt);
+    if (err != STELE_OK)
+        return err;
+    stele_log_doubt_work(&doubt);
+    return stele_log_doubt_end(w->log, &doubt);
+}
+
+static void check_known(struct log_world *w, int64_t bad)
+{
+    w->report.found_damage = true; /* after the start */
+    check_all_but(w, bad, RECORDS);
+}
+
+/* Every bit of a batch that rots while the log is open. Whether a read of it still gets bytes or not, in doubt they are
+ * looked at, and it is damaged from then on, it and no other, here and at later starts. A doubt of what is sound
+ * changes nothing. */
+static void test_doubt_of_every_bit(void **state)
+{
+    struct log_world *w = *state;
+    world_fill(w, RECORDS);
+    int64_t base_offset = world_base(w, 1), bad = base_offset + 2;
+    int64_t from = world_pos(w, bad, base_offset), end = world_pos(w, bad + 1, base_offset);
+    world_stop(w);
+    for (int64_t bit = from * 8; bit < end * 8; bit++) {
+        int64_t at = bit / 8 - from;
+        struct log_world copy;
+        bool is_uncovered = at < STELE_BATCH_POS_LENGTH || (at >= STELE_BATCH_POS_EPOCH && at < STELE_BATCH_POS_MAGIC);
+        begin_open_copy(&copy, w);
+        flip_bit(&copy, world_file(base_offset, ".log"), bit);
+        for (int64_t offset = bad + 2; offset < RECORDS; offset++)
+            assert_int_equal(doubt(&copy, offset), STELE_OK);
+        assert_int_equal(stele_log_damage_offset(copy.log), -1);
+        if (!is_uncovered) {
+            assert_int_equal(doubt(&copy, bad), STELE_DAMAGED_RANGE);
+            assert_int_equal(stele_log_damage_offset(copy.log), bad);
+            assert_int_equal(stele_log_suspect_offset(copy.log), bad);
+            world_check_readable(&copy, 0, bad);
+            world_check_readable(&copy, bad + 1, RECORDS);
+            if (stele_log_damaged_count(copy.log) > 0) {
+                check_known(&copy, bad);
+                assert_int_equal(doubt(&copy, bad), STELE_END);
+                assert_int_equal(copy.test.metrics.log_damaged_ranges, 1);
+            }
+            world_append(&copy, 2, 0);
+            copy.open.is_suspect = true;
+            copy.open.suspect_offset = bad;
+            world_reopen(&copy, RECORDS, RECORDS);
+            check_all_but(&copy, bad, RECORDS + 2);
+            assert_int_equal(copy.test.metrics.log_damaged_ranges, 1);
+        }
+        world_deinit(&copy);
+    }
+}
+
+/* What no checksum covers is told by the batches before: an offset or an epoch that falls. */
+static void test_doubt_of_what_no_checksum_covers(void **state)
+{
+    static const struct {
+        int64_t at; /* in the batch of offset 9 */
+        uint8_t mask;
+    } rots[] = {{7, 0x08}, {7, 0x01}, {STELE_BATCH_POS_EPOCH + 3, 2}};
+    struct log_world *w = *state;
+    w->open.config.segment_bytes = 4000;
+    world_open(w);
+    world_append(w, RECORDS, 3);
+    assert_ok(stele_log_flush(w->log));
+    world_stop(w);
+    for (size_t i = 0; i < STELE_ARRAY_LEN(rots); i++) {
+        struct log_world copy;
+        begin_open_copy(&copy, w);
+        assert_ok(
+            sim_disk_flip(copy.disk, world_file(0, ".log").text, world_pos(&copy, 9, 0) + rots[i].at, rots[i].mask));
+        assert_int_equal(doubt(&copy, 9), STELE_DAMAGED_RANGE);
+        assert_in_range(stele_log_damage_offset(copy.log), 8, 9);
+        copy.open.is_suspect = true;
+        copy.open.suspect_offset = stele_log_suspect_offset(copy.log);
+        world_reopen(&copy, RECORDS, RECORDS);
+        check_all_but(&copy, 9, RECORDS);
+        world_deinit(&copy);
+    }
+}
+
+/* A cut, a deletion or a restart between question and answer: what was looked at is not there any more. */
+static void test_doubt_of_what_is_gone(void **state)
+{
+    struct log_world *w = *state;
+    struct stele_log_doubt doubt;
+    fill_one_segment(w);
+    int64_t pos = world_pos(w, 20, 0) - 1;
+    assert_int_equal(stele_log_doubt_begin(w->log, RECORDS, &doubt), STELE_END);
+    world_stop(w);
+    for (int way = 0; way < 3; way++) {
+        struct log_world copy;
+        begin_open_copy(&copy, w);
+        assert_ok(sim_disk_flip(copy.disk, world_file(0, ".log").text, pos, 1));
+        assert_ok(stele_log_doubt_begin(copy.log, 19, &doubt));
+        if (way == 0)
+            assert_ok(stele_log_truncate(copy.log, 10));
+        else if (way == 1)
+            assert_ok(stele_log_set_start_offset(copy.log, 20));
+        else
+            assert_ok(stele_log_restart_at(copy.log, 50));
+        stele_log_doubt_work(&doubt);
+        assert_ok(stele_log_doubt_end(copy.log, &doubt));
+        assert_int_equal(stele_log_damage_offset(copy.log), -1);
+        if (way == 1)
+            assert_int_equal(stele_log_doubt_begin(copy.log, 19, &doubt), STELE_END);
+        world_deinit(&copy);
+    }
+}
+
+/* Every call and allocation of a doubt fails once: it is not taken for sound, nor for damage that it is not, and asked
+ * again it says what is so. */
+static void test_doubt_that_fails(void **state)
+{
+    struct log_world *w = *state;
+    fill_one_segment(w);
+    int64_t pos = world_pos(w, 20, 0) - 1;
+    world_stop(w);
+    for (size_t i = 0; i < WORLD_FAULTS; i++) {
+        bool has_struck = true;
+        for (int64_t at = 1; has_struck; at++) {
+            struct log_world copy;
+            begin_open_copy(&copy, w);
+            assert_ok(sim_disk_flip(copy.disk, world_file(0, ".log").text, pos, 1));
+            world_arm(&copy, &world_faults[i], at);
+            enum stele_err err = doubt(&copy, 19);
+            has_struck = world_has_struck(&copy, &world_faults[i]);
+            world_disarm(&copy);
+            assert_true(err == STELE_DAMAGED_RANGE || has_struck);
+            assert_true(err != STELE_OK && err != STELE_END);
+            if (err != STELE_DAMAGED_RANGE && !stele_log_is_failed(copy.log)) {
+                assert_int_equal(stele_log_damage_offset(copy.log), -1);
+                assert_int_equal(doubt(&copy, 19), STELE_DAMAGED_RANGE);
+            }
+            if (!stele_log_is_failed(copy.log))
+                check_known(&copy, 19);
+            world_deinit(&copy);
+        }
+    }
+}
+
 static void fill_epochs(struct log_world *w)
 {
     static const int32_t epochs[] = {0, 1, 1, 3, 12, 13, 13, 40, 40, 41};
@@ -385,6 +541,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(test_every_bit_of_a_batch),
+        CASE(test_doubt_of_every_bit),
+        CASE(test_doubt_of_what_no_checksum_covers),
+        CASE(test_doubt_of_what_is_gone),
+        CASE(test_doubt_that_fails),
         CASE(test_a_sector_of_batches),
         CASE(test_last_offset_that_claims_more),
         CASE(test_size_that_leads_over_batches),
