@@ -155,7 +155,8 @@ static void fill_segment(const struct stele_log *log, int at, struct stele_log_e
     explain->judged[at] = (struct stele_retention_segment){
         .base_offset = seg->base_offset,
         .bytes = seg->bytes,
-        .largest_timestamp = out->largest_timestamp >= 0 ? out->largest_timestamp : seg->mtime_ms};
+        .largest_timestamp =
+            stele_max_i64(out->largest_timestamp >= 0 ? out->largest_timestamp : seg->mtime_ms, seg->hidden_timestamp)};
 }
 
 static void fill_deleted(const struct stele_log *log, struct stele_log_explain *explain)

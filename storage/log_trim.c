@@ -375,7 +375,7 @@ static enum stele_err summarize(struct stele_log *log, struct stele_retention_se
     for (int i = 0; i < log->segment_count; i++) {
         struct stele_segment *seg = log->segments[i];
         out[i] = (struct stele_retention_segment){.base_offset = seg->base_offset, .bytes = seg->bytes};
-        enum stele_err err = stele_segment_largest_timestamp(seg, &out[i].largest_timestamp);
+        enum stele_err err = stele_segment_keep_timestamp(seg, &out[i].largest_timestamp);
         if (err != STELE_OK)
             return err;
     }

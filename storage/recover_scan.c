@@ -377,6 +377,8 @@ enum stele_err stele_recovery_damage(struct stele_recovery *rec, int at, const s
     if (err != STELE_OK)
         return err;
     rec->report.found_damage = rec->report.found_damage || !is_passed;
+    if (!is_passed)
+        stele_segment_hides(seg);
     if (is_hinted(rec, range->first_offset))
         return STELE_OK;
     if (!is_passed) {

@@ -52,7 +52,7 @@ static struct stele_segment *new_segment(struct stele_env *env, char *dir, int64
     seg->base_offset = base_offset;
     seg->max_timestamp = -1;
     seg->offset_of_max_timestamp = base_offset;
-    seg->first_timestamp = -1;
+    seg->first_timestamp = seg->hidden_timestamp = -1;
     seg->created_ms = stele_env_wall_ms(env);
     seg->index_interval_bytes = config->index_interval_bytes;
     int64_t jitter = stele_min_i64(config->segment_jitter_ms, config->segment_ms);
@@ -472,7 +472,7 @@ enum stele_err stele_segment_restart_indexes(struct stele_segment *seg)
     seg->max_timestamp = -1;
     seg->offset_of_max_timestamp = seg->base_offset;
     seg->is_max_known = true;
-    seg->first_timestamp = -1;
+    seg->first_timestamp = seg->hidden_timestamp = -1;
     seg->is_first_known = true;
     seg->bytes_since_entry = 0;
     return err;

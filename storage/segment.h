@@ -30,8 +30,9 @@ struct stele_segment {
     struct stele_txn_index txns;
     int64_t max_timestamp; /* -1 none */
     int64_t offset_of_max_timestamp;
-    bool is_max_known;       /* a sealed segment learns it from the last time index entry at first use */
-    int64_t first_timestamp; /* max_timestamp of its first batch; -1 none or not read yet */
+    bool is_max_known;        /* a sealed segment learns it from the last time index entry at first use */
+    int64_t hidden_timestamp; /* what damage in it may hide is not younger; -1: it hides nothing */
+    int64_t first_timestamp;  /* max_timestamp of its first batch; -1 none or not read yet */
     bool is_first_known;
     int64_t created_ms;        /* wall time when this object was made */
     int64_t jitter_ms;         /* drawn once */
@@ -120,9 +121,14 @@ STELE_MUST_CHECK enum stele_err stele_segment_index_batch(struct stele_segment *
                                                           const struct stele_log_config *config, int64_t pos,
                                                           int64_t bytes, const struct stele_batch_header *header);
 
-/** Largest timestamp (learned lazily), else the file's mtime: what time retention compares. The time index is checked
- * against the log before it is believed. */
+/** Largest timestamp (learned lazily), else the file's mtime. The time index is checked against the log before it is
+ * believed. */
 STELE_MUST_CHECK enum stele_err stele_segment_largest_timestamp(struct stele_segment *seg, int64_t *out_timestamp);
+/** The same, and not before what damage hides: what time retention compares. INT64_MAX: nobody knows how young it is.
+ */
+STELE_MUST_CHECK enum stele_err stele_segment_keep_timestamp(struct stele_segment *seg, int64_t *out_timestamp);
+/** There is damage in it: the records there may be as young as the file. */
+void stele_segment_hides(struct stele_segment *seg);
 STELE_MUST_CHECK enum stele_err stele_segment_first_timestamp(struct stele_segment *seg, int64_t *out_timestamp);
 
 /** A range of the .log. */

@@ -7,11 +7,13 @@
  *  2. A wrong or missing index costs time, never an answer. */
 #include "base/check.h"
 #include "storage/history.h"
+#include "storage/scan.h"
 #include "storage/segment.h"
 
 enum {
-    WINDOW_BYTES = 8192,   /* one read for a scan over the default index interval */
-    MISSED_ENTRIES_MAX = 4 /* restarts leave gaps of up to two intervals */
+    WINDOW_BYTES = 8192,        /* one read for a scan over the default index interval */
+    MISSED_ENTRIES_MAX = 4,     /* restarts leave gaps of up to two intervals */
+    HIDDEN_BYTES_MAX = 16 << 20 /* so much behind damage is looked through on the loop */
 };
 
 /* Headers one after another through a small window, so that a scan is not a call for each. */
@@ -89,6 +91,36 @@ enum stele_err stele_segment_header_at(struct stele_segment *seg, int64_t pos, s
     return err;
 }
 
+void stele_segment_hides(struct stele_segment *seg)
+{
+    seg->hidden_timestamp = stele_max_i64(seg->hidden_timestamp, seg->mtime_ms);
+}
+
+/* What damage at `pos` that no start has seen hides: its own batches, and the sound ones behind it, which are not
+ * indexed, for a start alone can tell them from batches inside a record. Not all looked through, it is as young as can
+ * be until the log is opened anew. */
+static enum stele_err look_behind(struct header_scan *scan, int64_t pos)
+{
+    struct stele_segment *seg = scan->seg;
+    struct stele_scan behind;
+    struct stele_scanned batch;
+    int64_t end = stele_min_i64(seg->bytes, pos + HIDDEN_BYTES_MAX);
+    stele_segment_hides(seg);
+    if (end < seg->bytes)
+        seg->hidden_timestamp = INT64_MAX;
+    stele_scan_init(&behind, seg->env->mem);
+    enum stele_err err = stele_scan_start(&behind, scan->file, pos, end);
+    while (err == STELE_OK) {
+        err = stele_scan_next(&behind, &batch);
+        if (err == STELE_OK)
+            seg->hidden_timestamp = stele_max_i64(seg->hidden_timestamp, batch.header.max_timestamp);
+        if (err == STELE_CORRUPT)
+            err = stele_scan_resync(&behind, seg->base_offset);
+    }
+    stele_scan_deinit(&behind);
+    return err == STELE_END ? STELE_OK : err;
+}
+
 enum stele_err stele_segment_rebuild_indexes(struct stele_segment *seg, const struct stele_log_config *config)
 {
     struct header_scan scan;
@@ -102,12 +134,14 @@ enum stele_err stele_segment_rebuild_indexes(struct stele_segment *seg, const st
     seg->max_timestamp = -1;
     seg->offset_of_max_timestamp = seg->base_offset;
     seg->is_max_known = false;
+    seg->hidden_timestamp = -1;
     seg->bytes_since_entry = 0;
     for (int joint = 0;;) {
         while (joint < seg->joint_count && seg->joints[joint].pos <= pos)
             joint++;
         err = scan_header(&scan, pos, &header, &bytes);
         if (err == STELE_CORRUPT && joint < seg->joint_count) {
+            stele_segment_hides(seg);
             pos = seg->joints[joint].pos;
             continue;
         }
@@ -117,8 +151,10 @@ enum stele_err stele_segment_rebuild_indexes(struct stele_segment *seg, const st
             break;
         pos += bytes;
     }
+    if (err == STELE_CORRUPT)
+        err = look_behind(&scan, pos);
     scan_end(&scan);
-    if (err != STELE_END && err != STELE_CORRUPT)
+    if (err != STELE_OK && err != STELE_END)
         return err;
     seg->is_max_known = true;
     return STELE_OK;
@@ -399,7 +435,9 @@ static enum stele_err max_of_tail(struct header_scan *scan, struct stele_time_en
         is_indexed = false;
         pos += bytes;
     }
-    return err == STELE_END || err == STELE_CORRUPT ? STELE_OK : err;
+    if (err == STELE_CORRUPT)
+        return look_behind(scan, pos);
+    return err == STELE_END ? STELE_OK : err;
 }
 
 enum stele_err stele_segment__learn_max(struct stele_segment *seg)
@@ -435,6 +473,15 @@ enum stele_err stele_segment_largest_timestamp(struct stele_segment *seg, int64_
     }
     *out_timestamp = seg->max_timestamp >= 0 ? seg->max_timestamp : seg->mtime_ms;
     return STELE_OK;
+}
+
+enum stele_err stele_segment_keep_timestamp(struct stele_segment *seg, int64_t *out_timestamp)
+{
+    int64_t largest = -1;
+    enum stele_err err = stele_segment_largest_timestamp(seg, &largest);
+    if (err == STELE_OK)
+        *out_timestamp = stele_max_i64(largest, seg->hidden_timestamp);
+    return err;
 }
 
 enum stele_err stele_segment_first_timestamp(struct stele_segment *seg, int64_t *out_timestamp)

@@ -410,6 +410,48 @@ static void no_timestamps(void **state)
     segment_world_check_all(&world);
 }
 
+/* A header that rotted since a start: an index that is made anew ends there, and so does what is known of the times.
+ * What is kept by its age is so by the youngest record behind it, and by the age of the file for the batch itself,
+ * which nobody can read: also after a restart that believes the new index, and also where the file is older than its
+ * records.
+ */
+static void damage_makes_no_segment_older(void **state)
+{
+    (void)state;
+    for (int old = 0; old < 2; old++) {
+        for (int bad = 1; bad < 19; bad++) {
+            struct world_next next = {.record_count = 2, .value_bytes = 100, .timestamp = 1000, .timestamp_step = 1};
+            int64_t largest = 0, keep = 0, youngest = 0;
+            size_t count = 0;
+            segment_world_deinit(&world);
+            segment_world_init(&world, 1000);
+            for (int i = 0; i < 20; i++) {
+                next.timestamp += 10;
+                assert_ok(segment_world_append(&world, &next));
+                youngest = stele_max_i64(youngest, i == bad ? 0 : world.batches[i].max_timestamp);
+            }
+            assert_ok(stele_segment_seal(world.seg));
+            const uint8_t *bytes = memory_vfs_bytes(&world.memory, segment_world_path(&world, ".log"), &count);
+            uint8_t *spoilt = test_malloc(count);
+            memcpy(spoilt, bytes, count);
+            memset(spoilt + world.batches[bad].pos, 0xa5, STELE_BATCH_HEADER_BYTES);
+            world.memory.now_ms = old ? 1 : 5000;
+            memory_vfs_put(&world.memory, segment_world_path(&world, ".log"), spoilt, count);
+            test_free(spoilt);
+            segment_world_reopen(&world);
+            assert_ok(stele_segment_rebuild_indexes(world.seg, &world.config));
+            for (int life = 0; life < 2; life++) {
+                assert_ok(stele_segment_largest_timestamp(world.seg, &largest));
+                assert_true(largest < youngest || bad == 18);
+                assert_ok(stele_segment_keep_timestamp(world.seg, &keep));
+                assert_int_equal(keep, stele_max_i64(youngest, world.seg->mtime_ms));
+                assert_ok(stele_segment_seal(world.seg));
+                segment_world_reopen(&world);
+            }
+        }
+    }
+}
+
 /* Write-back is due every so many bytes, covers each byte once, and is off at 0. */
 static void write_back_is_paced(void **state)
 {
@@ -719,6 +761,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(damaged_records_are_no_answer, setup, teardown),
         cmocka_unit_test_setup_teardown(a_shorter_file_is_damage, setup, teardown),
         cmocka_unit_test_setup_teardown(no_timestamps, setup, teardown),
+        cmocka_unit_test_setup_teardown(damage_makes_no_segment_older, setup, teardown),
         cmocka_unit_test_setup_teardown(write_back_is_paced, setup, teardown),
         cmocka_unit_test_setup_teardown(sync_order, setup, teardown),
         cmocka_unit_test_setup_teardown(creation, setup, teardown),
