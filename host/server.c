@@ -188,9 +188,10 @@ static void node_ready(void *arg, enum stele_err err, const struct stele_error *
     struct stele_env *env = stele_loop_env(server->shards[STELE_SHARD_CONTROL].loop);
     if (err != STELE_OK) {
         say(server, STELE_LEVEL_ERROR, error->text);
+        bool is_usage = err == STELE_INVALID_ARGUMENT || err == STELE_INVALID_CONFIG;
         bool is_dir = err == STELE_LOCKED || err == STELE_FOREIGN || err == STELE_IO || err == STELE_CORRUPT ||
-                      err == STELE_NO_SPACE || err == STELE_UNSUPPORTED_VERSION;
-        server->exit_code = is_dir ? STELE_EXIT_DIR : STELE_EXIT_FAILED;
+                      err == STELE_NO_SPACE || err == STELE_UNSUPPORTED_VERSION || err == STELE_NOT_FOUND;
+        server->exit_code = is_usage ? STELE_EXIT_USAGE : is_dir ? STELE_EXIT_DIR : STELE_EXIT_FAILED;
         stele_loop_stop(server->shards[STELE_SHARD_CONTROL].loop);
         return;
     }

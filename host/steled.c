@@ -12,9 +12,11 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { CONFIG_BYTES_MAX = 1 << 20 };
@@ -108,15 +110,36 @@ static int fail(int code, const char *text)
 
 /* Arguments */
 
+/* To its end, for a pipe has no size. -1: it is too large, or cannot be read. */
+static ssize_t read_to_end(int fd, char *text)
+{
+    size_t count = 0;
+    for (;;) {
+        ssize_t got = read(fd, text + count, CONFIG_BYTES_MAX + 1 - count);
+        if (got < 0 && errno == EINTR)
+            continue;
+        count += got > 0 ? (size_t)got : 0;
+        if (count > CONFIG_BYTES_MAX)
+            errno = EFBIG;
+        if (got < 0 || count > CONFIG_BYTES_MAX)
+            return -1;
+        if (got == 0)
+            return (ssize_t)count;
+    }
+}
+
 static enum stele_err read_config(struct steled *steled, const char *path, struct stele_error *error)
 {
-    uint8_t *text = NULL;
-    size_t count = 0;
-    enum stele_err err =
-        stele_vfs_read_whole(steled->vfs, &steled->mem, STELE_MEM_HOST, path, CONFIG_BYTES_MAX, &text, &count);
-    if (err != STELE_OK)
-        return stele_error_set(error, err, "%.300s cannot be read: %s", path, stele_err_text(err));
-    err = stele_settings_parse(steled->settings, (const char *)text, count, path, error);
+    char *text = stele_mem_alloc(&steled->mem, STELE_MEM_HOST, CONFIG_BYTES_MAX + 1);
+    if (text == NULL)
+        return stele_error_set(error, STELE_NO_MEMORY, "out of memory");
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t count = fd < 0 ? -1 : read_to_end(fd, text);
+    enum stele_err err = count < 0
+                             ? stele_error_set(error, STELE_IO, "%.300s cannot be read: %s", path, strerror(errno))
+                             : stele_settings_parse(steled->settings, text, (size_t)count, path, error);
+    if (fd >= 0)
+        close(fd);
     stele_mem_free(&steled->mem, text);
     return err;
 }
@@ -181,6 +204,14 @@ static int print_metrics(void)
     return STELE_EXIT_OK;
 }
 
+/* What Kubernetes sets in every container of a namespace that has a service called steled. */
+static bool is_of_service(const char *name, const char *value)
+{
+    static const char host[] = "service.host", port[] = "service.port", link[] = "port.";
+    return strcmp(name, host) == 0 || strncmp(name, port, sizeof(port) - 1) == 0 ||
+           strncmp(name, link, sizeof(link) - 1) == 0 || (strcmp(name, "port") == 0 && strstr(value, "://") != NULL);
+}
+
 /* STELED_LOG_DIRS=... is log.dirs=..., and so on; a name that is no setting is refused as one in a file is. */
 static enum stele_err read_environment(struct steled *steled, struct stele_error *error)
 {
@@ -195,6 +226,8 @@ static enum stele_err read_environment(struct steled *steled, struct stele_error
         for (const char *c = *at + PREFIX_BYTES; c < equals; c++)
             name[count++] = *c == '_' ? '.' : (char)tolower((unsigned char)*c);
         name[count] = 0;
+        if (is_of_service(name, equals + 1))
+            continue;
         char origin[160];
         (void)snprintf(origin, sizeof(origin), "environment variable %.*s", (int)(equals - *at), *at);
         struct stele_error inner = {.text = ""};
@@ -309,7 +342,9 @@ static void warn_of_rights(const struct steled *steled)
         char path[PATH_MAX];
         int bytes = (int)strcspn(at, ",");
         (void)snprintf(path, sizeof(path), "%.*s", bytes, at);
-        if (access(path, R_OK | W_OK | X_OK) != 0 && errno == EACCES)
+        struct stat stat_of;
+        bool is_dir = stat(path, &stat_of) != 0 || S_ISDIR(stat_of.st_mode);
+        if (is_dir && access(path, R_OK | W_OK | X_OK) != 0 && errno == EACCES)
             fprintf(stderr, "steled: user %d, who runs this, may not read and write %s\n", (int)geteuid(), path);
         at += bytes;
     }

@@ -301,6 +301,8 @@ static enum stele_err lock_dir(struct stele_log_dirs *dirs, int at, struct stele
     char path[STELE_PATH_BYTES];
     struct stele_stat stat;
     enum stele_err err = vfs_of(dirs)->ops->stat(vfs_of(dirs), dir->path, &stat);
+    if (err == STELE_OK && !stat.is_dir)
+        return stele_error_set(error, STELE_FOREIGN, "%.300s is no directory", dir->path);
     if (err == STELE_NOT_FOUND || (err == STELE_OK && !dir->has_properties))
         err = make_dirs(vfs_of(dirs), dir->path);
     if (err == STELE_OK)
@@ -308,8 +310,9 @@ static enum stele_err lock_dir(struct stele_log_dirs *dirs, int at, struct stele
     if (err == STELE_OK)
         err = vfs_of(dirs)->ops->lock(vfs_of(dirs), path, &dir->lock);
     if (err == STELE_LOCKED)
-        return stele_error_set(error, err, "%.300s is in use by another process; stop it, or choose another directory",
-                               dir->path);
+        return stele_error_set(error, err,
+                               "%.300s is in use by another process%s; stop it, or choose another directory", dir->path,
+                               at > 0 ? ", or log.dirs names it twice" : "");
     if (err != STELE_OK)
         return stele_error_set(error, err, "%.300s cannot be used: %s", dir->path, stele_err_text(err));
     return STELE_OK;

@@ -21,6 +21,12 @@ refused() { # TEXT COMMAND...: fails and says TEXT
     if "$@" >"$work/said" 2>&1; then die "$* succeeded"; fi
     grep -q -- "$text" "$work/said" || { cat "$work/said"; die "$* does not say '$text'"; }
 }
+exits() { # CODE TEXT COMMAND...: fails like that
+    local code=$1 text=$2 got=0; shift 2
+    "$@" >"$work/said" 2>&1 || got=$?
+    grep -q -- "$text" "$work/said" || { cat "$work/said"; die "$* does not say '$text'"; }
+    [ "$got" = "$code" ] || die "$* gave exit code $got, not $code"
+}
 
 "$bin/steled" --check || die "--check refuses the defaults"
 refused "nearest is 'log.retention.ms'" "$bin/steled" --set log.retention.mss=1
@@ -31,6 +37,16 @@ refused "names no directory" "$bin/steled" --check --set log.dirs=' , '
 refused "nearest is 'log.dirs'" env STELED_LOG_DIR=x "$bin/steled" --check
 refused "between" env STELED_NUM_IO_THREADS=0 "$bin/steled" --check
 STELED_NUM_IO_THREADS=0 "$bin/steled" --check --set num.io.threads=1 2>/dev/null && die "a wrong variable was let through" || true
+refused "nearest is 'log.retention.ms'" "$bin/steled" --check --config <(echo log.retention.mss=1) # a pipe has no size
+refused "cannot be read: Is a directory" "$bin/steled" --check --config "$work"
+touch "$work/plain"
+exits 3 "plain is no directory" "$bin/steled" --data "$work/plain" --listen 127.0.0.1:0
+exits 3 "plain/x cannot be used" "$bin/steled" --data "$work/plain/x" --listen 127.0.0.1:0
+exits 2 "names .*twice" "$bin/steled" --data "$work/twice,$work/twice" --listen 127.0.0.1:0
+exits 3 "or log.dirs names it twice" "$bin/steled" --data "$work/twice,$work/./twice" --listen 127.0.0.1:0
+# what Kubernetes tells every container of a service that is called steled is no setting
+STELED_PORT=tcp://10.0.0.1:7835 STELED_PORT_7835_TCP_ADDR=10.0.0.1 STELED_SERVICE_HOST=10.0.0.1 STELED_SERVICE_PORT_CLIENTS=7835 "$bin/steled" --check || die "a service of its own name stops it"
+refused "no node setting 'port'" env STELED_PORT=7835 "$bin/steled" --check
 
 start
 refused "in use by another process" "$bin/steled" --data "$work/data" --listen 127.0.0.1:0
