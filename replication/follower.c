@@ -181,15 +181,6 @@ static void take_out_of_range(struct stele_follower *follower, const struct stel
     }
 }
 
-/* Nothing is left of this log, not even an epoch to compare: where it begins says nothing of the leader's records.
- * Below there may be some that were written when this log was cut off from its leader, and a replica has all of them.
- */
-static bool is_blank_above(const struct stele_log_view *log, int64_t their_start_offset)
-{
-    return log->start_offset == log->end_offset && log->last_epoch < 0 && their_start_offset >= 0 &&
-           their_start_offset < log->start_offset;
-}
-
 static int64_t clamp(int64_t value, int64_t low, int64_t high)
 {
     return stele_max_i64(stele_min_i64(value, high), low);
@@ -202,11 +193,6 @@ static void take_records(struct stele_follower *follower, const struct stele_fol
     const struct stele_fetched_records *records = &event->records;
     STELE_ASSERT(records->end_offset >= event->log.end_offset);
     int64_t start_offset = event->log.start_offset;
-    if (is_blank_above(&event->log, event->answer.log_start_offset)) {
-        start_over(follower, event, update);
-        end_delay(follower);
-        return;
-    }
     if (records->end_offset > event->log.end_offset) {
         update->append_end_offset = records->end_offset;
         if (records->base_offset < event->log.end_offset) {
