@@ -133,6 +133,7 @@ void stele_controller_init(struct stele_controller *control, struct stele_node *
     control->formation.formed = formed;
     control->formation.failed = formation_failed;
     stele_controller_init_stop(control);
+    stele_controller_init_rounds(control); /* they begin late, and a stop may come before */
     stele_metadata_log_init(&control->mlog, control->shard);
     control->mlog.failed = log_failed;
     control->mlog.changed = log_changed;

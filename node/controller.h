@@ -135,6 +135,7 @@ void stele_controller_init_settings(struct stele_controller *control);
 /** Runs a job on the lane of the directories. */
 void stele_controller_job(struct stele_controller *control, struct stele_job *job);
 
+void stele_controller_init_rounds(struct stele_controller *control);
 void stele_controller_begin_rounds(struct stele_controller *control);
 /** A round of checkpoints over all logs; `done` (may be NULL) on the control shard. False when one is under way. */
 bool stele_controller_checkpoint(struct stele_controller *control,

@@ -341,12 +341,16 @@ static void space_fired(struct stele_timer *timer)
     stele_controller_job(control, &control->space_job);
 }
 
+void stele_controller_init_rounds(struct stele_controller *control)
+{
+    stele_timer_init(&control->checkpoint_timer, checkpoint_fired);
+    stele_timer_init(&control->space_timer, space_fired);
+}
+
 void stele_controller_begin_rounds(struct stele_controller *control)
 {
     struct stele_node *node = control->node;
     int64_t now_ms = stele_env_mono_ms(control->shard->env);
-    stele_timer_init(&control->checkpoint_timer, checkpoint_fired);
-    stele_timer_init(&control->space_timer, space_fired);
     stele_shard_arm(control->shard, &control->checkpoint_timer, now_ms + node->limits.checkpoint_ms);
     stele_shard_arm(control->shard, &control->space_timer, now_ms + SPACE_MS);
     for (int i = STELE_SHARD_DATA; i < node->shard_count; i++)

@@ -23,6 +23,10 @@ begin_with() { # K OPTION...
 }
 begin() { begin_with "$1" --node "$1" --set "broker.rack=r$1"; } # K
 ready() { read -r -t 60 word address <&"${outs[$1]}" && [ "$word" = ready ] || die "node $1 is not ready"; }
-end() { kill "-$2" "${nodes[$1]}"; wait "${nodes[$1]}" 2>/dev/null || true; nodes[$1]=0; }
+end() { # K SIGNAL: who is asked to go, goes without a fault
+    local ended=0
+    kill "-$2" "${nodes[$1]}"; wait "${nodes[$1]}" 2>/dev/null || ended=$?; nodes[$1]=0
+    [ "$2" != TERM ] || [ "$ended" = 0 ] || die "node $1 ended with $ended"
+}
 # At the end of a test that is run on a build with the thread sanitizer, too: whatever way a node ended, what it found is there.
 no_races() { ! ls "$work"/race* >/dev/null 2>&1 || die "data races"; }

@@ -34,6 +34,15 @@ holds() { # VALUE, on nodes...
     done
 }
 
+# One that waits for the others can be stopped, before it has met any and when it knows them.
+waits() { begin 1; until grep -q "$1" "$work/log1"; do sleep 0.05; done; sleep 0.2; end 1 TERM; }
+waits "waits for its peers"
+for k in 1 2 3; do begin $k; done
+for k in 1 2 3; do ready $k; done
+for k in 1 2 3; do end $k TERM; done
+: >"$work/log1"
+waits "__cluster_metadata-0: opened"
+
 for k in 1 2 3; do begin $k; done
 for k in 1 2 3; do ready $k; done
 [ "$(for k in 1 2 3; do on $k node status -o json | python3 -c 'import json, sys; print(json.load(sys.stdin)["cluster_id"])'; done | sort -u | wc -l)" = 1 ] || die "not one cluster"

@@ -167,6 +167,8 @@ static void on_ready(void *arg, enum stele_err err, const struct stele_error *er
         sim_server_die(server, SIM_DEATH_FAILED);
         return;
     }
+    if (server->state == SIM_SERVER_STOPPING)
+        return; /* it was asked to stop before, and does */
     server->state = SIM_SERVER_SERVING;
     if (!server->is_open)
         sim_net_listen(&server->listener);
@@ -179,7 +181,7 @@ static void on_ready(void *arg, enum stele_err err, const struct stele_error *er
 static void on_open(void *arg)
 {
     struct sim_server *server = arg;
-    if (server->end.slot != 0 || sim_disk_is_stopped(server->disk))
+    if (server->end.slot != 0 || sim_disk_is_stopped(server->disk) || server->state == SIM_SERVER_STOPPING)
         return;
     sim_net_listen(&server->listener);
     server->is_open = true;
@@ -318,9 +320,10 @@ void sim_server_start(struct sim_server *server)
 
 void sim_server_stop(struct sim_server *server)
 {
-    STELE_ASSERT(server->state == SIM_SERVER_SERVING);
+    STELE_ASSERT(server->state == SIM_SERVER_SERVING || server->state == SIM_SERVER_STARTING);
+    if (server->is_open)
+        sim_net_unlisten(&server->listener);
     server->state = SIM_SERVER_STOPPING;
-    sim_net_unlisten(&server->listener);
     sim_event_after(server->world, &server->stop, 1);
 }
 

@@ -64,7 +64,7 @@ void sim_server_wipe(struct sim_server *server);
 void sim_server_restore(struct sim_server *server, struct sim_disk *disk);
 /** From DOWN. */
 void sim_server_start(struct sim_server *server);
-/** Clean; a while from now. Only while SERVING. */
+/** Clean; a while from now. Only while STARTING or SERVING; `ready` is not called any more. */
 void sim_server_stop(struct sim_server *server);
 /** The clock of the machine, from now on. */
 void sim_server_drift(struct sim_server *server, int64_t ppm);

@@ -90,7 +90,8 @@ static bool all_serve(void)
     return serves(0) && serves(1) && serves(2);
 }
 
-static void begin(uint64_t seed)
+/* The machines; none is started. */
+static void begin_machines(uint64_t seed)
 {
     char name[8], id[8];
     memset(servers, 0, sizeof(servers));
@@ -115,6 +116,11 @@ static void begin(uint64_t seed)
         set(i, "peers", PEERS);
         set(i, "node.id", id);
     }
+}
+
+static void begin(uint64_t seed)
+{
+    begin_machines(seed);
     for (int i = 0; i < 3; i++)
         sim_server_start(&servers[i]);
 }
@@ -243,6 +249,32 @@ static void test_all_leave(void **state)
         for (int i = 0; i < 3; i++)
             sim_server_start(&servers[i]);
         (void)await(all_serve, "all serve again");
+        end();
+    }
+}
+
+/* Who waits for the others, to form the cluster with them or for a leader, stops as cleanly as one that serves: at any
+ * moment of its start. */
+static void test_stop_while_waiting(void **state)
+{
+    (void)state;
+    for (int at_ms = 0; at_ms <= 600; at_ms += at_ms < 40 ? 1 : 80) {
+        begin_machines(1);
+        for (int has_formed = 0; has_formed < 2; has_formed++) {
+            victim = 0;
+            sim_server_start(&servers[0]);
+            run(at_ms * MS_US);
+            sim_server_stop(&servers[0]);
+            assert_true(await(is_down, "it stops") < 4000);
+            assert_true(servers[0].is_stop_clean);
+            for (int i = 0; i < 3; i++)
+                sim_server_start(&servers[i]);
+            (void)await(all_serve, "all serve");
+            for (int i = 0; i < 3; i++)
+                sim_server_stop(&servers[i]);
+            for (victim = 0; victim < 3; victim++)
+                (void)await(is_down, "it stops");
+        }
         end();
     }
 }
@@ -905,6 +937,7 @@ int main(void)
         cmocka_unit_test(test_death),
         cmocka_unit_test(test_leave),
         cmocka_unit_test(test_all_leave),
+        cmocka_unit_test(test_stop_while_waiting),
         cmocka_unit_test(test_same_number),
         cmocka_unit_test(test_partitions),
         cmocka_unit_test(test_quick_return),
