@@ -55,8 +55,9 @@ STELE_MUST_CHECK enum stele_err stele_log_open(const struct stele_log_open *open
 void stele_log_directory_synced(struct stele_log *log);
 /** Hands an opened log to its shard's cache. */
 void stele_log_attach(struct stele_log *log, struct stele_file_cache *cache);
-/** Clean close: writes the snapshot at the end offset, seals indexes, syncs everything (facts 8.8). The log must then
- * be freed also when this failed, but for EXISTS: a flush is under way, nothing was done. */
+/** Clean close: writes the snapshot at the end offset, seals indexes, syncs everything (facts 8.8); nothing, when it
+ * was opened after one and no file of it has changed since. The log must then be freed also when this failed, but for
+ * EXISTS: a flush is under way, nothing was done. */
 STELE_MUST_CHECK enum stele_err stele_log_close(struct stele_log *log);
 /** Frees without touching a file (after close, or as a crash does). NULL is fine. No job and no slice may hold it. */
 void stele_log_free(struct stele_log *log);

@@ -245,6 +245,7 @@ static enum stele_err roll_to(struct stele_log *log, int64_t base_offset, enum s
     int64_t old_bytes = old->bytes;
     if (base_offset <= old->base_offset)
         return STELE_OK; /* the active one is empty: it is new already */
+    stele_log__touch(log);
     enum stele_err err = base_offset == log->opened_point ? sync_before_point(log, old) : STELE_OK;
     if (err == STELE_OK && log->is_first_unnamed) /* the new name must not outlive it */
         err = log->env->vfs->ops->sync_dir(log->env->vfs, log->dir);
@@ -255,7 +256,7 @@ static enum stele_err roll_to(struct stele_log *log, int64_t base_offset, enum s
     if (err == STELE_OK)
         err = stele_segment_seal(old);
     if (err == STELE_OK)
-        err = stele_log__write_snapshot(log, base_offset, false);
+        err = stele_log__write_snapshot(log, base_offset);
     if (err == STELE_OK)
         err = stele_log__add_segment(log, seg);
     if (err != STELE_OK) {
@@ -465,6 +466,7 @@ enum stele_err stele_log_append(struct stele_log *log, const struct stele_append
         *out = appended;
         return STELE_OK;
     }
+    stele_log__touch(log);
     if (err == STELE_OK)
         err = roll_when_due(&a);
     if (err == STELE_OK)

@@ -27,6 +27,7 @@ enum stele_err stele_log_close_copy(struct stele_log *copy, int64_t start_offset
                                     size_t count)
 {
     int64_t end_offset = copy->log_end_offset;
+    stele_log__touch(copy);
     stele_log_set_high_watermark(copy, end_offset);
     enum stele_err err = stele_log_set_start_offset(copy, start_offset);
     if (err == STELE_OK)
@@ -46,6 +47,7 @@ enum stele_err stele_log_succeed(struct stele_log *copy, struct stele_log *log)
         return err;
     /* Of each producer memory knows more batches than a snapshot: what is sent again is known by them. */
     struct stele_producers *producers = copy->producers;
+    stele_log__touch(copy);
     copy->producers = log->producers;
     log->producers = producers;
     copy->cut_count = log->cut_count + 1; /* a lookup under way begins anew */

@@ -84,18 +84,18 @@ enum stele_err stele_log_flush_begin(struct stele_log *log, struct stele_log_flu
     return STELE_OK;
 }
 
-static enum stele_err sync_snapshot(struct stele_log_flush *flush, int64_t offset)
+enum stele_err stele_log__sync_snapshot(struct stele_env *env, const char *dir, int64_t offset)
 {
     char name[STELE_SEGMENT_NAME_BYTES], path[STELE_PATH_BYTES];
-    struct stele_vfs *vfs = flush->env->vfs;
+    struct stele_vfs *vfs = env->vfs;
     struct stele_file *file = NULL;
     stele_segment_name(offset, ".snapshot", name);
-    enum stele_err err = stele_path_join(path, flush->dir, name);
+    enum stele_err err = stele_path_join(path, dir, name);
     if (err == STELE_OK)
         err = vfs->ops->open(vfs, path, STELE_OPEN_WRITE, &file);
     if (err != STELE_OK)
         return err == STELE_NOT_FOUND ? STELE_OK : err; /* its segment was deleted meanwhile */
-    err = stele_sync_marked(file, flush->dir);
+    err = stele_sync_marked(file, dir);
     vfs->ops->close(file);
     return err;
 }
@@ -107,7 +107,7 @@ enum stele_err stele_log_flush_run(struct stele_log_flush *flush)
     for (int i = 0; i < flush->segment_count && err == STELE_OK; i++)
         err = stele_segment_sync_run(&flush->segments[i]);
     for (int i = 0; i < flush->snapshot_count && err == STELE_OK; i++)
-        err = sync_snapshot(flush, flush->snapshots[i]);
+        err = stele_log__sync_snapshot(flush->env, flush->dir, flush->snapshots[i]);
     if (err == STELE_OK && flush->epochs != NULL)
         err = stele_vfs_replace(vfs, flush->dir, STELE_LEADER_EPOCH_FILE, flush->epochs, flush->epochs_bytes);
     if (err == STELE_OK && flush->sync_dir)

@@ -25,6 +25,7 @@ struct stele_log {
     int64_t opened_point;     /* what the checkpoint said when the log was opened */
     int64_t last_snapshot;    /* offset of the newest producer snapshot; -1 none */
     bool is_failed, is_closed;
+    bool is_as_closed; /* opened as a clean close left it, and no file of it was touched since */
 
     int64_t appended_bytes; /* since opened_ms, monotonic */
     int64_t opened_ms;
@@ -56,8 +57,10 @@ STELE_MUST_CHECK enum stele_err stele_log__add_segment(struct stele_log *log, st
 STELE_MUST_CHECK enum stele_err stele_log__add_damaged(struct stele_log *log, const struct stele_damaged_range *range);
 /** To what the recovery point and the files not yet synced below it allow (log_flush.c). */
 void stele_log__raise_checkpoint_point(struct stele_log *log);
-/** Writes OFFSET.snapshot of the producer state as it is; synced or left to the next flush. */
-STELE_MUST_CHECK enum stele_err stele_log__write_snapshot(struct stele_log *log, int64_t offset, bool sync);
+/** Writes OFFSET.snapshot of the producer state as it is, without a sync. */
+STELE_MUST_CHECK enum stele_err stele_log__write_snapshot(struct stele_log *log, int64_t offset);
+/** Syncs OFFSET.snapshot; OK when it is not there (log_flush.c). */
+STELE_MUST_CHECK enum stele_err stele_log__sync_snapshot(struct stele_env *env, const char *dir, int64_t offset);
 
 struct stele_segment *stele_log__active(const struct stele_log *log);
 /** The last segment whose base is <= offset, or the first. */
@@ -66,6 +69,11 @@ int stele_log__floor(const struct stele_log *log, int64_t offset);
 enum stele_err stele_log__fail(struct stele_log *log, enum stele_err err, const char *what);
 /** OFFLINE when failed, CLOSED when closed. */
 STELE_MUST_CHECK enum stele_err stele_log__usable(const struct stele_log *log);
+/** A file of it is about to change: a close has something to do. */
+static inline void stele_log__touch(struct stele_log *log)
+{
+    log->is_as_closed = false;
+}
 /** Writes a line of history; a failure of it is not the operation's. */
 void stele_log__note(struct stele_log *log, enum stele_history_kind kind, int64_t offset, int64_t bytes,
                      enum stele_reason reason);

@@ -163,6 +163,7 @@ enum stele_err stele_log_restart_at(struct stele_log *log, int64_t offset)
         return err;
     if (log->is_flushing)
         return STELE_EXISTS;
+    stele_log__touch(log);
     /* Tells recovery, before a segment of the new life is there, that deletions told of before are no longer true. */
     stele_log__note(log, STELE_HISTORY_CUT, offset, stele_log_bytes(log), STELE_REASON_TRUNCATED);
     bool must_know = offset < log->log_start_offset || log->damaged_count > 0;
@@ -315,6 +316,7 @@ enum stele_err stele_log_truncate(struct stele_log *log, int64_t offset)
     }
     if (offset < log->segments[0]->base_offset)
         return stele_log_restart_at(log, offset);
+    stele_log__touch(log);
     if (log->is_flushing)
         return STELE_EXISTS;
     err = cut(log, offset);
@@ -358,6 +360,7 @@ enum stele_err stele_log_set_start_offset(struct stele_log *log, int64_t offset)
         return STELE_OFFSET_OUT_OF_RANGE;
     if (offset <= log->log_start_offset)
         return STELE_OK;
+    stele_log__touch(log);
     log->log_start_offset = offset; /* the recovery point stays: what is deleted is not synced by that */
     stele_epoch_cache_truncate_from_start(&log->epochs, offset);
     stele_producers_on_log_start(log->producers, offset);

@@ -572,7 +572,7 @@ static enum stele_err go_on_after_damage(struct stele_recovery *rec)
         stele_log__note(log, STELE_HISTORY_ROLL, rec->end, log->segments[last]->bytes, STELE_REASON_DAMAGE);
     }
     if (err == STELE_OK)
-        err = stele_log__write_snapshot(log, rec->end, false);
+        err = stele_log__write_snapshot(log, rec->end);
     if (err == STELE_OK)
         stele_producers_set_map_end(log->producers, rec->end);
     return err;
@@ -635,6 +635,16 @@ static enum stele_err settle_epochs(struct stele_recovery *rec)
     return STELE_OK;
 }
 
+/* A clean close left it so, and nothing was mended: the next one has nothing to do unless something changes. An index
+ * of times that lacks its closing entry is sound, and is not as it was left. */
+static bool is_as_closed(const struct stele_recovery *rec)
+{
+    struct stele_segment *active = stele_log__active(rec->log);
+    struct stele_time_entry last;
+    return !rec->is_changed && !rec->is_snapshot_behind && !rec->open->is_new &&
+           stele_time_index_last(&active->times, &last) == STELE_OK && last.timestamp == active->max_timestamp;
+}
+
 static void settle_offsets(struct stele_recovery *rec, bool is_clean)
 {
     struct stele_log *log = rec->log;
@@ -645,10 +655,11 @@ static void settle_offsets(struct stele_recovery *rec, bool is_clean)
     log->high_watermark = stele_min_i64(stele_max_i64(wanted, rec->start), rec->end);
     log->recovery_point = is_clean ? rec->end : stele_min_i64(open->recovery_point, rec->end);
     stele_log__raise_checkpoint_point(log);
-    log->has_new_names = true;
     log->last_snapshot = rec->files.snapshot_count == 0
                              ? log->last_snapshot
                              : stele_max_i64(log->last_snapshot, rec->files.snapshots[rec->files.snapshot_count - 1]);
+    log->is_as_closed = is_clean && is_as_closed(rec);
+    log->has_new_names = !log->is_as_closed;
     stele_producers_on_log_start(log->producers, rec->start);
     stele_producers_on_high_watermark(log->producers, log->high_watermark);
 }

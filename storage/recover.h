@@ -35,7 +35,8 @@ struct stele_recovery {
     bool had_epochs;     /* the epoch file had entries: a directory without a segment is then not a new one */
     bool has_error;      /* `error` is filled */
     bool hints_failed;
-    bool is_changed; /* names or sizes changed on disk: one sync of the directory is due */
+    bool is_changed;         /* names or sizes changed on disk: one sync of the directory is due */
+    bool is_snapshot_behind; /* the producer state is made of an older snapshot than that of the end */
 };
 
 /** Names the file and the way out in the error of the open. */

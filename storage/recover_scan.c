@@ -621,7 +621,7 @@ static enum stele_err scan_segments(struct stele_recovery *rec, int first, bool 
         if (join == JOIN_GONE)
             continue;
         if (at > first)
-            err = stele_log__write_snapshot(log, log->segments[at]->base_offset, false);
+            err = stele_log__write_snapshot(log, log->segments[at]->base_offset);
         if (err == STELE_OK)
             err = scan_main(rec, at, &join);
         if (err != STELE_OK || join == JOIN_CUT || join == JOIN_AGAIN)
@@ -710,6 +710,7 @@ enum stele_err stele_recovery_state_at(struct stele_recovery *rec, struct stele_
     if (err != STELE_OK)
         return stele_recovery_fail(rec, err, NULL, "a producer snapshot cannot be read");
     int64_t map_end = stele_producers_map_end(producers);
+    rec->is_snapshot_behind = map_end < target;
     for (int at = stele_log__floor(rec->log, map_end); at < rec->log->segment_count && map_end < target; at++) {
         struct stele_segment *seg = rec->log->segments[at];
         if (seg->base_offset >= target)

@@ -64,11 +64,16 @@ static struct sim_disk *make_image(void)
     return image;
 }
 
-static void begin(struct failing *f, struct sim_disk *image, const struct operation *op)
+static void begin(struct failing *f, struct sim_disk *image, const struct operation *op, bool is_clean)
 {
     memset(f, 0, sizeof(*f));
     world_init(&f->w, sim_disk_copy(image));
     world_reopen(&f->w, FLUSHED, END);
+    if (is_clean) {
+        world_stop(&f->w);
+        world_open(&f->w);
+        assert_int_equal(f->w.report.segments_scanned, 0);
+    }
     assert_false(f->w.report.found_damage);
     assert_int_equal(f->w.report.bytes_cut, 0);
     f->cut = INT64_MAX;
@@ -501,7 +506,7 @@ static bool run_round(struct sim_disk *image, const struct operation *op, const 
 {
     struct failing f;
     struct world_standing before;
-    begin(&f, image, op);
+    begin(&f, image, op, false);
     f.op = op->name;
     f.kind = kind->name;
     f.at = at;
@@ -534,7 +539,7 @@ static bool run_round(struct sim_disk *image, const struct operation *op, const 
 static void run_sound(struct sim_disk *image, const struct operation *op, struct world_standing *out)
 {
     struct failing f;
-    begin(&f, image, op);
+    begin(&f, image, op, false);
     assert_ok(op->run(&f));
     world_stand(&f.w, out);
     uint8_t *copy = malloc(out->producers_bytes);
@@ -571,10 +576,73 @@ static void test_every_call_fails(void **state)
     print_message("%d failing calls, %d failing allocations\n", (int)sums[0], (int)sums[1]);
 }
 
+static int64_t calls_of(struct failing *f, unsigned ops)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < SIM_DISK_OP_COUNT; i++)
+        sum += (ops & SIM_DISK_BIT((unsigned)i)) != 0 ? sim_disk_stats(f->w.disk)->calls[i] : 0;
+    return sum;
+}
+
+/* A log that is as a clean close left it is closed without a call to the disk; and whatever an operation changed in it
+ * is synced by its close. */
+static void test_a_close_does_what_is_needed(void **state)
+{
+    (void)state;
+    const unsigned changes = SIM_DISK_BIT(SIM_DISK_WRITE) | SIM_DISK_BIT(SIM_DISK_TRUNCATE) |
+                             SIM_DISK_BIT(SIM_DISK_RENAME) | SIM_DISK_BIT(SIM_DISK_UNLINK) |
+                             SIM_DISK_BIT(SIM_DISK_ALLOCATE);
+    const unsigned syncs = SIM_DISK_BIT(SIM_DISK_SYNC) | SIM_DISK_BIT(SIM_DISK_SYNC_DIR);
+    struct sim_disk *image = make_image();
+    int changed = 0, unchanged = 0;
+    for (size_t i = 0; i < STELE_ARRAY_LEN(operations); i++) {
+        struct failing f;
+        if (operations[i].run == close_log)
+            continue;
+        begin(&f, image, &(struct operation){.prepare = NULL}, true);
+        f.op = operations[i].name;
+        int64_t before = calls_of(&f, changes), start = stele_log_start_offset(f.w.log);
+        if (operations[i].prepare != NULL)
+            operations[i].prepare(&f);
+        CHECK(&f, operations[i].run(&f) == STELE_OK);
+        bool is_changed = calls_of(&f, changes) > before || stele_log_start_offset(f.w.log) > start;
+        int64_t synced = calls_of(&f, syncs), written = calls_of(&f, changes);
+        CHECK(&f, stele_log_close(f.w.log) == STELE_OK);
+        CHECK(&f, is_changed == (calls_of(&f, syncs) > synced));
+        CHECK(&f, is_changed || calls_of(&f, changes) == written);
+        changed += is_changed;
+        unchanged += !is_changed;
+        end(&f);
+    }
+    assert_true(changed > 10 && unchanged > 3);
+    sim_disk_free(image);
+}
+
+/* Led anew and not written to, it is as it was: an epoch without a batch is nobody's after the next start. */
+static void test_a_close_of_what_was_only_led(void **state)
+{
+    (void)state;
+    struct sim_disk *image = make_image();
+    struct failing f;
+    begin(&f, image, &(struct operation){.prepare = NULL}, true);
+    assert_ok(stele_log_begin_epoch(f.w.log, EPOCH + 3, END));
+    int64_t calls = sim_disk_calls(f.w.disk);
+    assert_ok(stele_log_close(f.w.log));
+    assert_int_equal(sim_disk_calls(f.w.disk), calls);
+    world_drop(&f.w);
+    world_open(&f.w);
+    assert_int_equal(stele_epoch_cache_latest(stele_log_epochs(f.w.log)), EPOCH);
+    assert_int_equal(stele_log_end_offset(f.w.log), END);
+    end(&f);
+    sim_disk_free(image);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_call_fails),
+        cmocka_unit_test(test_a_close_does_what_is_needed),
+        cmocka_unit_test(test_a_close_of_what_was_only_led),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
