@@ -20,6 +20,7 @@ static const struct stele_leader_replica REPLICA_UNKNOWN = {
     .sync_mark_offset = STELE_OFFSET_NONE,
     .sync_mark_ms = INT64_MIN,
     .caught_up_ms = INT64_MIN,
+    .offline_epoch = -1,
     .sync_caught_up_ms = INT64_MIN,
 };
 
@@ -94,6 +95,8 @@ static void set_replicas(struct stele_leader *leader, const struct stele_leader_
                 followers[i].status = event->nodes[k];
             }
         }
+        bool is_offline = stele_node_set_has(&event->state->offline, replicas->ids[i]);
+        followers[i].offline_epoch = is_offline ? followers[i].status.node_epoch : -1;
     }
     for (int32_t i = 0; i < replicas->count; i++) {
         leader->followers[i] = followers[i];
@@ -111,6 +114,7 @@ static void begin_followers(struct stele_leader *leader, bool is_kept)
         bool is_in_sync = stele_node_set_has(&leader->isr, leader->replicas.ids[i]);
         int64_t since_ms = is_in_sync ? leader->now_ms : INT64_MIN;
         fresh.status = replica->status;
+        fresh.offline_epoch = replica->offline_epoch;
         if (is_kept) {
             fresh.node_epoch = replica->node_epoch;
             fresh.end_offset = replica->end_offset;

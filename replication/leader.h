@@ -84,6 +84,7 @@ enum stele_isr_state {
 /** What the leader knows of a replica; of the leader itself only the first group is used. */
 struct stele_leader_replica {
     struct stele_node_status status; /* of the image */
+    int64_t offline_epoch;           /* its disk or log failed in that life of its node; -1: not */
 
     int64_t node_epoch; /* of the last accepted fetch; -1: none */
     int64_t end_offset, synced_offset, start_offset, damaged_offset;

@@ -41,7 +41,7 @@ static int64_t own_counted(const struct stele_leader *leader)
 bool stele_leader__is_eligible(const struct stele_leader_replica *replica)
 {
     return replica->status.is_active && !replica->status.is_leaving && replica->node_epoch >= 0 &&
-           replica->node_epoch == replica->status.node_epoch;
+           replica->node_epoch == replica->status.node_epoch && replica->node_epoch != replica->offline_epoch;
 }
 
 bool stele_leader__is_caught_up(const struct stele_leader *leader, const struct stele_leader_replica *replica)

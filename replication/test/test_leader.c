@@ -433,6 +433,38 @@ static void test_who_may_join(void **state)
     assert_int_equal(fixture.update.isr_change.node_epochs[2], 31);
 }
 
+/* A replica whose disk failed is out of sync, and its node lives: nothing waits for it as for one that is about to
+ * join, until its node has started anew. */
+static void test_failed_replica(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    begin(&fixture, set_of(A, B, C), 10);
+    fetch(&fixture, B, 10);
+    fetch(&fixture, C, 10);
+    append(&fixture, 1);
+    fetch(&fixture, B, 11);
+    assert_int_equal(fixture.leader.high_watermark, 10);
+    fixture.state.isr = set_of(A, B, 0);
+    fixture.state.offline = (struct stele_node_set){.ids = {C}, .count = 1};
+    fixture.state.partition_epoch++;
+    lead(&fixture);
+    assert_int_equal(fixture.leader.high_watermark, 11);
+    append(&fixture, 1);
+    fetch(&fixture, B, 12);
+    assert_int_equal(fixture.leader.high_watermark, 12);
+    fetch(&fixture, C, 12); /* of before it failed */
+    assert_false(fixture.update.has_isr_change);
+    fixture.nodes[2].node_epoch = 31; /* started anew, on a disk that works: no change of the partition says so */
+    step(&fixture,
+         (struct stele_leader_event){.kind = STELE_LEADER_NODES, .nodes = &fixture.nodes[2], .node_count = 1});
+    assert_false(fixture.update.has_isr_change);
+    struct stele_leader_event event = fetch_of(&fixture, C, 12);
+    event.fetcher_epoch = 31;
+    step(&fixture, event);
+    assert_true(fixture.update.has_isr_change);
+}
+
 /* What a follower had in an earlier life it may have lost: word of the new one holds the watermark until it has fetched
  * again, or metadata leaves it out. Of two nodes that change at once the first alone moves nothing. */
 static void test_earlier_life_counts_no_more(void **state)
@@ -928,6 +960,7 @@ int main(void)
         cmocka_unit_test(test_metadata_beside_a_wish),
         cmocka_unit_test(test_nonsense_answers_settle_nothing),
         cmocka_unit_test(test_who_may_join),
+        cmocka_unit_test(test_failed_replica),
         cmocka_unit_test(test_earlier_life_counts_no_more),
         cmocka_unit_test(test_what_is_kept_over_an_epoch),
         cmocka_unit_test(test_nothing_is_kept_after_following),
