@@ -25,6 +25,9 @@ static void flush_done(struct stele_job *job)
     if (stele_log_is_failed(partition->log)) {
         stele_partition_fail(partition);
         stele_partition__truncate_go_on(partition);
+    } else if (partition->flush_err != STELE_OK) { /* for want of room or memory */
+        stele_partition__truncate_go_on(partition);
+        stele_partition__try_later(partition, &partition->flush_timer, partition->flush_err);
     } else {
         stele_partition__truncate_go_on(partition);
         if (again)

@@ -282,7 +282,7 @@ struct stele_log_flush;
 STELE_MUST_CHECK enum stele_err stele_log_flush_begin(struct stele_log *log, struct stele_log_flush **out_flush);
 STELE_MUST_CHECK enum stele_err stele_log_flush_run(struct stele_log_flush *flush);
 /** Frees; on OK the recovery point moves to what begin saw as the end; otherwise the log is FAILED (a sync that failed
- * is never tried again). */
+ * is never tried again), unless all that run lacked was room or memory for the epochs: then another flush may. */
 void stele_log_flush_end(struct stele_log *log, struct stele_log_flush *flush, enum stele_err result);
 /** The three steps in one call, for close, recovery and tests. */
 STELE_MUST_CHECK enum stele_err stele_log_flush(struct stele_log *log);

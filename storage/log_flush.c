@@ -16,6 +16,7 @@ struct stele_log_flush {
     char *epochs; /* text of the epoch file, when it changed */
     size_t epochs_bytes;
     bool sync_dir;
+    bool lacks_room; /* run: for the epoch file alone; all before it is synced */
 };
 
 static void free_flush(struct stele_log_flush *flush)
@@ -108,8 +109,10 @@ enum stele_err stele_log_flush_run(struct stele_log_flush *flush)
         err = stele_segment_sync_run(&flush->segments[i]);
     for (int i = 0; i < flush->snapshot_count && err == STELE_OK; i++)
         err = stele_log__sync_snapshot(flush->env, flush->dir, flush->snapshots[i]);
-    if (err == STELE_OK && flush->epochs != NULL)
+    if (err == STELE_OK && flush->epochs != NULL) {
         err = stele_vfs_replace(vfs, flush->dir, STELE_LEADER_EPOCH_FILE, flush->epochs, flush->epochs_bytes);
+        flush->lacks_room = err == STELE_NO_SPACE || err == STELE_NO_MEMORY;
+    }
     if (err == STELE_OK && flush->sync_dir)
         err = vfs->ops->sync_dir(vfs, flush->dir);
     return err;
@@ -144,6 +147,9 @@ void stele_log_flush_end(struct stele_log *log, struct stele_log_flush *flush, e
         /* A truncation meanwhile took the end back. */
         log->recovery_point = stele_max_i64(log->recovery_point, stele_min_i64(flush->target, log->log_end_offset));
         stele_log__raise_checkpoint_point(log);
+    } else if (flush->lacks_room) { /* the old file is there still, and no sync failed but that of its successor */
+        log->epochs.is_dirty = true;
+        log->has_new_names = log->has_new_names || flush->sync_dir;
     } else {
         (void)stele_log__fail(log, result, "a sync that failed");
     }

@@ -578,6 +578,46 @@ static void test_names_of_many(void **state)
     }
 }
 
+/* A sync that lacks room for the epochs alone is tried again: what waits for it is acknowledged when there is some, and
+ * refused at a stop before that. */
+static void test_no_room_for_epochs(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 4 * SEEDS; seed++) {
+        struct stele_uuid topic_id;
+        struct node_answer answer;
+        struct node_world *world = node_world_new(seed, 1 + (int)(seed % 3));
+        node_world_set(world, "log.dirs", "a");
+        node_world_set(world, "log.flush.before.ack", "true");
+        node_world_start(world);
+        struct node_conn *conn = node_world_greet(world, 1);
+        assert_int_equal(node_conn_create_topic(conn, "t", 2, &topic_id), STELE_OK);
+        sim_disk_break(world->disk, "*a/t-1/leader-epoch-checkpoint*", SIM_DISK_BIT(SIM_DISK_WRITE),
+                       seed % 2 == 0 ? STELE_NO_SPACE : STELE_NO_MEMORY, 0);
+        assert_int_equal(node_conn_produce(conn, &topic_id, 0)->err, STELE_OK);
+        (void)node_conn_put(conn, &topic_id, 1, &(struct node_shape){.acks = -1});
+        node_world_pass(world, 1000);
+        if (seed % 4 < 2) {
+            assert_ok(node_world_stop(world));
+            assert_false(exists(world, "a/.kafka_cleanshutdown"));
+            sim_disk_heal(world->disk);
+            node_world_start(world);
+            conn = node_world_greet(world, 1);
+        } else {
+            sim_disk_heal(world->disk);
+            node_world_pass(world, 200);
+            node_conn_take(conn, &answer);
+            assert_int_equal(node_world_enter(world, conn, &answer)->err, STELE_OK);
+        }
+        for (int32_t i = 0; i < 2; i++) {
+            assert_int_equal(node_conn_produce(conn, &topic_id, i)->err, STELE_OK);
+            (void)node_world_check_partition(conn, &topic_id, i, true);
+        }
+        assert_ok(node_world_stop(world));
+        node_world_free(world);
+    }
+}
+
 /* A log that cannot be opened for want of room comes up when there is some. A stop before that leaves no clean marker:
  * what it holds was not recovered. */
 static void test_opening_waits(void **state)
@@ -708,6 +748,7 @@ int main(void)
         cmocka_unit_test(test_failed_metadata),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_names_of_many),
+        cmocka_unit_test(test_no_room_for_epochs),
         cmocka_unit_test(test_opening_waits),
         cmocka_unit_test(test_metadata_without_memory),
         cmocka_unit_test(test_deletion_beside_a_full_directory),
