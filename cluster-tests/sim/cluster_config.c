@@ -80,6 +80,9 @@ static bool take_of_run(struct cluster_config *config, const char *name, const c
     } else if (strcmp(name, "partitions") == 0) {
         is_fine = take_count(value, CLUSTER_PARTITIONS_MAX, &count);
         frame->partition_count = (int)count;
+    } else if (strcmp(name, "dirs") == 0) {
+        is_fine = take_count(value, CLUSTER_DIRS_MAX, &count);
+        frame->dir_count = (int)count;
     } else if (strcmp(name, "racks") == 0) {
         frame->has_racks = strcmp(value, "true") == 0;
         frame->names_racks = true;

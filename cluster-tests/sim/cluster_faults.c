@@ -4,6 +4,7 @@
 #include "cluster-tests/sim/cluster_run.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static const struct sim_disk_rates quiet = {.call_us_min = 1, .call_us_max = 10};
 
@@ -101,6 +102,55 @@ static void set_disk(struct cluster_node *node, const struct cluster_fault *faul
 void cluster_disk_quiet(struct cluster_node *node)
 {
     sim_disk_set_rates(node->server.disk, &quiet);
+    memset(node->dirs_broken, 0, sizeof(node->dirs_broken));
+    memset(node->dirs_full, 0, sizeof(node->dirs_full));
+}
+
+/* Log directories, one of several. */
+
+bool cluster_node_has_broken_dir(const struct cluster_node *node)
+{
+    return node->dirs_broken[0] + node->dirs_broken[1] + node->dirs_broken[2] > 0;
+}
+
+bool cluster_node_has_full_dir(const struct cluster_node *node)
+{
+    return node->dirs_full[0] + node->dirs_full[1] + node->dirs_full[2] > 0;
+}
+
+void cluster_node_mount(struct cluster_node *node)
+{
+    node->wants_mount = false;
+    node->is_amnesiac = true;
+    sim_disk_evict(node->server.disk);
+}
+
+/* Patterns of their own, so that one is mended without the other. */
+static void set_directory(struct cluster_node *node, const struct cluster_fault *fault, bool is_on)
+{
+    static const unsigned needs_room =
+        SIM_DISK_BIT(SIM_DISK_WRITE) | SIM_DISK_BIT(SIM_DISK_ALLOCATE) | SIM_DISK_BIT(SIM_DISK_MKDIR);
+    bool is_full = fault->kind == CLUSTER_DIR_FULL;
+    int *lines = is_full ? &node->dirs_full[fault->arg] : &node->dirs_broken[fault->arg];
+    const char pattern[] = {(char)('a' + fault->arg), '*', is_full ? '*' : 0, 0};
+    if (!is_on && *lines == 0) /* it is another disk now */
+        return;
+    *lines += is_on ? 1 : -1;
+    node->had_full_disk = node->had_full_disk || is_full;
+    node->has_disk_trouble = node->has_disk_trouble || !is_full;
+    if (is_on && *lines == 1)
+        sim_disk_break(node->server.disk, pattern, is_full ? needs_room : 0, is_full ? STELE_NO_SPACE : STELE_IO, 0);
+    if (is_on || *lines > 0)
+        return;
+    sim_disk_mend(node->server.disk, pattern);
+    if (is_full)
+        return;
+    if (node->server.state == SIM_SERVER_DOWN) {
+        cluster_node_mount(node);
+    } else {
+        node->wants_mount = true;
+        die(node, SIM_DEATH_KILL, 1000000);
+    }
 }
 
 static void set_memory(struct cluster_node *node, uint32_t per_million)
@@ -173,9 +223,9 @@ static void set_partition(struct cluster *run, const struct cluster_fault *fault
 static bool is_lasting(enum cluster_fault_kind kind)
 {
     enum cluster_class class = cluster_fault_class(kind);
-    return kind == CLUSTER_READ_FAIL || class == CLUSTER_CLASS_SLOW_DISK || class == CLUSTER_CLASS_FULL_DISK ||
-           class == CLUSTER_CLASS_CLOCK || class == CLUSTER_CLASS_MEMORY || class == CLUSTER_CLASS_DELAY ||
-           class == CLUSTER_CLASS_ONE_WAY || class == CLUSTER_CLASS_PARTITION;
+    return kind == CLUSTER_READ_FAIL || class == CLUSTER_CLASS_DIRECTORY || class == CLUSTER_CLASS_SLOW_DISK ||
+           class == CLUSTER_CLASS_FULL_DISK || class == CLUSTER_CLASS_CLOCK || class == CLUSTER_CLASS_MEMORY ||
+           class == CLUSTER_CLASS_DELAY || class == CLUSTER_CLASS_ONE_WAY || class == CLUSTER_CLASS_PARTITION;
 }
 
 static void set_lasting(struct cluster *run, const struct cluster_fault *fault, bool is_on)
@@ -194,6 +244,10 @@ static void set_lasting(struct cluster *run, const struct cluster_fault *fault, 
         break;
     case CLUSTER_DELAY:
         sim_net_delay(&run->world, fault->a, fault->b, is_on ? fault->arg : 0);
+        break;
+    case CLUSTER_DIR_FAIL:
+    case CLUSTER_DIR_FULL:
+        set_directory(node, fault, is_on);
         break;
     case CLUSTER_SLOW_DISK:
     case CLUSTER_SLOW_SYNC:
@@ -294,9 +348,13 @@ static bool is_possible(const struct cluster *run, const struct cluster_fault *f
     bool needs_b = fault->kind == CLUSTER_CUT || (fault->kind >= CLUSTER_DELAY && fault->kind <= CLUSTER_ONE_WAY);
     if (fault->a >= host_count || fault->b >= host_count)
         return false;
+    bool is_node = fault->a >= 0 && fault->a < run->node_count;
+    if (cluster_fault_class(fault->kind) == CLUSTER_CLASS_DIRECTORY)
+        return is_node && fault->arg >= 0 && fault->arg < run->nodes[fault->a].dir_count &&
+               run->nodes[fault->a].dir_count > 1;
     if (needs_b)
         return fault->a >= 0 && fault->b >= 0 && fault->a != fault->b;
-    return fault->a >= 0 && fault->a < run->node_count;
+    return is_node;
 }
 
 void cluster_fault_strike(struct cluster *run, struct cluster_line *line)

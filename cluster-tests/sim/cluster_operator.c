@@ -143,6 +143,38 @@ static void prefer(struct cluster_operator *self)
     stele_partition_results_free(results);
 }
 
+/* Log directories. */
+
+/* The node may be away, the replica too, or its disk may not work. */
+static void relocate(struct cluster_operator *self, const struct cluster_fault *fault)
+{
+    static const enum stele_err known[] = {
+        STELE_OK,        STELE_REPLICA_NOT_AVAILABLE,    STELE_KAFKA_STORAGE_ERROR,
+        STELE_NO_SPACE,  STELE_BROKER_NOT_AVAILABLE,     STELE_UNKNOWN_TOPIC_OR_PARTITION,
+        STELE_NO_MEMORY, STELE_THROTTLING_QUOTA_EXCEEDED};
+    static const char *const dirs[] = {"a", "b", "c"};
+    struct cluster *run = self->run;
+    const struct cluster_topic *topic = cluster_book_last(run, fault->a % run->book.topic_count);
+    int node = (int)(fault->arg / 10 - 1) % run->node_count;
+    struct stele_replica_move move = {.topic = topic->name,
+                                      .partition = (fault->b < 0 ? 0 : fault->b) % topic->partition_count,
+                                      .directory = dirs[fault->arg % 10 % run->nodes[node].dir_count]};
+    struct stele_partition_results *results = NULL;
+    struct stele_result result = stele_replicas_move(self->sim.client, node + 1, &move, 1, &results);
+    if (!is_done(self, &result, "relocate"))
+        return;
+    bool is_known = false;
+    for (size_t i = 0; i < STELE_ARRAY_LEN(known) && results->outcome_count == 1; i++)
+        is_known = is_known || results->outcomes[0]->code == (int)known[i];
+    if (!is_known)
+        sim_world_fail(&run->world, "a move of %s-%d of n%d to %s got %zu answers, %d", topic->name, move.partition,
+                       node + 1, move.directory, results->outcome_count,
+                       results->outcome_count == 1 ? results->outcomes[0]->code : 0);
+    sim_world_log(&run->world, "%s: relocate %s-%d of n%d to %s: %s", name_of(self), topic->name, move.partition,
+                  node + 1, move.directory, results->outcomes[0]->code == 0 ? "done" : results->outcomes[0]->text);
+    stele_partition_results_free(results);
+}
+
 /* Voters. */
 
 static void log_voter(const struct cluster_operator *self, int number, const char *what,
@@ -269,6 +301,9 @@ static void run_order(struct cluster_operator *self, const struct cluster_fault 
         break;
     case CLUSTER_REASSIGN:
         move_partition(self, fault);
+        break;
+    case CLUSTER_RELOCATE:
+        relocate(self, fault);
         break;
     case CLUSTER_REMOVE_VOTER:
         remove_voter(self, fault);

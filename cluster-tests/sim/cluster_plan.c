@@ -50,19 +50,21 @@ const char *cluster_class_name(enum cluster_class class)
                                                            "topics",
                                                            "deletions of records",
                                                            "moves",
-                                                           "voters"};
+                                                           "voters",
+                                                           "disk moves",
+                                                           "failed directories"};
     return names[class];
 }
 
 bool cluster_class_is_call(enum cluster_class class)
 {
-    return class >= CLUSTER_CLASS_TOPICS;
+    return class >= CLUSTER_CLASS_TOPICS && class <= CLUSTER_CLASS_DISK_MOVES;
 }
 
 bool cluster_fault_is_of_topic(enum cluster_fault_kind kind)
 {
     return kinds[kind].class == CLUSTER_CLASS_TOPICS || kinds[kind].class == CLUSTER_CLASS_RECORDS ||
-           kind == CLUSTER_REASSIGN;
+           kind == CLUSTER_REASSIGN || kind == CLUSTER_RELOCATE;
 }
 
 void cluster_plan_add(struct cluster_plan *plan, const struct cluster_fault *fault)
@@ -189,6 +191,10 @@ static void draw_call(struct maker *maker, struct cluster_fault *fault, enum clu
     } else if (class == CLUSTER_CLASS_TOPICS) {
         fault->kind = CLUSTER_DELETE_TOPIC;
         fault->for_us = draw(maker, 0, 1) * draw_log(maker, 1, 3 * SECOND_US);
+    } else if (class == CLUSTER_CLASS_DISK_MOVES) {
+        fault->kind = CLUSTER_RELOCATE;
+        fault->b = (int)draw(maker, 0, CLUSTER_PARTITIONS_MAX - 1);
+        fault->arg = draw(maker, 1, maker->plan->node_count) * 10 + draw(maker, 0, CLUSTER_DIRS_MAX - 1);
     } else if (class == CLUSTER_CLASS_MOVES) {
         fault->kind = draw(maker, 0, 3) == 0 ? CLUSTER_PREFER : CLUSTER_REASSIGN;
         fault->a = fault->kind == CLUSTER_PREFER ? CLUSTER_NOBODY : fault->a;
@@ -225,6 +231,10 @@ static void draw_fault(struct maker *maker, struct cluster_fault *fault, enum cl
         fault->kind = CLUSTER_NO_MEMORY;
         fault->arg = draw_log(maker, 10, 2000);
         fault->for_us = draw_log(maker, SECOND_US, 20 * SECOND_US);
+    } else if (class == CLUSTER_CLASS_DIRECTORY) {
+        fault->kind = draw(maker, 0, 2) == 0 ? CLUSTER_DIR_FULL : CLUSTER_DIR_FAIL;
+        fault->arg = draw(maker, 0, CLUSTER_DIRS_MAX - 1);
+        fault->for_us = draw_log(maker, SECOND_US / 10, 30 * SECOND_US);
     } else if (class >= CLUSTER_CLASS_DELAY) {
         draw_link(maker, fault, class);
     } else {
@@ -263,7 +273,9 @@ static int64_t draw_mean_us(struct stele_prng *prng, enum cluster_class class)
 {
     bool is_rare = class == CLUSTER_CLASS_POWER || class == CLUSTER_CLASS_CRASH || class == CLUSTER_CLASS_STOP ||
                    class == CLUSTER_CLASS_KILL || class == CLUSTER_CLASS_PARTITION ||
-                   class == CLUSTER_CLASS_FULL_DISK || class == CLUSTER_CLASS_DISK;
+                   class == CLUSTER_CLASS_FULL_DISK || class == CLUSTER_CLASS_DISK || class == CLUSTER_CLASS_DIRECTORY;
+    if (class == CLUSTER_CLASS_DISK_MOVES) /* many ask for what is so already */
+        return 3 * (int64_t)SECOND_US + sim_draw_log(prng, 30 * (int64_t)SECOND_US);
     if (cluster_class_is_call(class))
         return 10 * (int64_t)SECOND_US + sim_draw_log(prng, 100 * (int64_t)SECOND_US);
     return (is_rare ? 25 : 8) * (int64_t)SECOND_US + sim_draw_log(prng, 300 * (int64_t)SECOND_US);

@@ -51,7 +51,11 @@
     F(PREFER, "prefer", MOVES)     /* the preferred leaders lead, of all partitions */                                 \
     F(REMOVE_VOTER, "remove-voter", VOTERS)      /* and is one again after the time */                                 \
     F(READMIT, "readmit", VOTERS)                /* a may vote with the disk that it has now */                        \
-    F(DELETE_RECORDS, "delete-records", RECORDS) /* arg / 1000 of what is committed; 1001: all there is */
+    F(DELETE_RECORDS, "delete-records", RECORDS) /* arg / 1000 of what is committed; 1001: all there is */             \
+    F(RELOCATE, "relocate", DISK_MOVES)          /* on node arg / 10 to its log directory arg % 10, from 0 on */       \
+    /* Of one log directory of a, by its number, while the others go on. */                                            \
+    F(DIR_FAIL, "dir-fail", DIRECTORY) /* every call of arg fails; then the node is started anew */                    \
+    F(DIR_FULL, "dir-full", DIRECTORY) /* arg has no room */
 
 enum cluster_fault_kind {
 #define F(name, text, class) CLUSTER_##name,
@@ -82,6 +86,8 @@ enum cluster_class {
     CLUSTER_CLASS_RECORDS,
     CLUSTER_CLASS_MOVES,
     CLUSTER_CLASS_VOTERS,
+    CLUSTER_CLASS_DISK_MOVES,
+    CLUSTER_CLASS_DIRECTORY,
     CLUSTER_CLASS_COUNT
 };
 

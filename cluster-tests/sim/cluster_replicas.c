@@ -448,6 +448,18 @@ static void check_left(struct cluster_node *node, struct cluster_known *known)
     *known->replica = (struct cluster_replica){.stale_from = -1};
 }
 
+/* It is in another log directory now, and has there all that it had. */
+static void look_anew(struct cluster_known *known)
+{
+    struct cluster_replica *replica = known->replica;
+    if (replica->log != NULL && replica->log != known->of->log) {
+        replica->place.is_known = false;
+        replica->checked_to = stele_log_start_offset(known->of->log);
+        start_at_batch(known, known->of->key.number);
+    }
+    replica->log = known->of->log;
+}
+
 /* Those that the node let go. */
 static void forget_others(struct cluster_node *node)
 {
@@ -489,6 +501,7 @@ void cluster_replicas_check(struct cluster_node *node)
                                                        .start_floor = known->replica->start_floor};
             start_at_batch(known, of->key.number);
         }
+        look_anew(known);
         struct look look = look_at(node, known);
         if (is_first)
             take_loss(&look);

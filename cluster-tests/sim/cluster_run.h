@@ -72,7 +72,12 @@ enum {
     P(VOTER_REMOVED, "voters removed")                                                                                 \
     P(VOTER_ADDED, "voters added")                                                                                     \
     P(READMITTED, "nodes readmitted")                                                                                  \
-    P(FOLLOWER_READ, "followers read from")
+    P(FOLLOWER_READ, "followers read from")                                                                            \
+    P(DIRS, "nodes with several log directories")                                                                      \
+    P(DIR_FAILED, "log directories offline while their node goes on")                                                  \
+    P(DIR_FULL, "log directories full while others are not")                                                           \
+    P(RELOCATED, "replicas in another log directory")                                                                  \
+    P(RELOCATE_FAILED, "replicas not moved to another log directory")
 
 enum cluster_point {
 #define P(name, text) CLUSTER_POINT_##name,
@@ -93,6 +98,7 @@ struct cluster_replica {
     int64_t stale_from;  /* from there on it may hold what a forced election lost; -1: not */
     int64_t checked_to;  /* up to there its files hold what is committed */
     struct cluster_log_place place;
+    const struct stele_log *log; /* that it is of */
 };
 
 struct cluster_known {
@@ -119,6 +125,9 @@ struct cluster_node {
     bool is_amnesiac;                      /* what its disk had not synced was lost when this life began */
     bool has_disk_trouble, had_full_disk;  /* in this life */
     bool is_disk_full, is_disk_unreadable;
+    int dir_count;
+    int dirs_broken[CLUSTER_DIRS_MAX], dirs_full[CLUSTER_DIRS_MAX]; /* by so many lines */
+    bool wants_mount;        /* a directory works again, when it is mounted anew */
     bool is_short_of_memory; /* or was, in this life */
     uint32_t no_memory;      /* allocations that fail, per million */
     int crash_how;           /* what a crash inside a call is: enum sim_death */
@@ -247,6 +256,11 @@ static inline bool cluster_node_lives(const struct cluster_node *node)
 void cluster_faults_begin(struct cluster *run);
 /** A new disk behaves. */
 void cluster_disk_quiet(struct cluster_node *node);
+/** One of its log directories does not work, or has no room. */
+bool cluster_node_has_broken_dir(const struct cluster_node *node);
+bool cluster_node_has_full_dir(const struct cluster_node *node);
+/** What a sync that failed took is gone from the page cache too. */
+void cluster_node_mount(struct cluster_node *node);
 /** A line of a fault, its hosts known, begins; and what lasts ends. */
 void cluster_fault_strike(struct cluster *run, struct cluster_line *line);
 void cluster_fault_mend(struct cluster *run, struct cluster_line *line);

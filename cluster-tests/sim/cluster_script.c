@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/trace.h"
+#include "cluster-tests/sim/cluster_book.h"
 #include "cluster-tests/sim/cluster_plan.h"
 #include "proto/api.h"
 
@@ -150,6 +151,8 @@ void cluster_plan_write(const struct cluster_plan *plan, FILE *file)
         (void)fprintf(file, "topics %d partitions %d\n", frame->topic_count, frame->partition_count);
     if (frame->sends_percent > 0 || frame->forces_nothing)
         (void)fprintf(file, "programs %d elect %d\n", frame->sends_percent, frame->forces_nothing ? 0 : 1);
+    if (frame->dir_count > 0)
+        (void)fprintf(file, "dirs %d\n", frame->dir_count);
     if (frame->has_racks)
         (void)fprintf(file, "racks\n");
     for (int i = 0; i < frame->topic_setting_count; i++)
@@ -404,7 +407,7 @@ static bool take_setting(struct words *words, struct cluster_setting *settings, 
 /* True when it is a line of the frame; out_is_fine whether it makes sense. */
 static bool take_frame(struct words *words, struct cluster_frame *frame, bool *out_is_fine)
 {
-    int64_t topics = 0, partitions = 0, percent = 0, forces = 0;
+    int64_t topics = 0, partitions = 0, percent = 0, forces = 0, dirs = 0;
     bool is_fine = true;
     if (take(words, "lasts")) {
         is_fine = take_us(words, &frame->lasts_us) && frame->lasts_us > 0;
@@ -416,6 +419,9 @@ static bool take_frame(struct words *words, struct cluster_frame *frame, bool *o
         is_fine = take_number(words, &percent) && take(words, "elect") && take_number(words, &forces);
         frame->sends_percent = (int)percent;
         frame->forces_nothing = forces == 0;
+    } else if (take(words, "dirs")) {
+        is_fine = take_number(words, &dirs) && dirs >= 1 && dirs <= CLUSTER_DIRS_MAX;
+        frame->dir_count = (int)dirs;
     } else if (take(words, "racks")) {
         frame->has_racks = true;
     } else if (take(words, "topic")) {

@@ -12,6 +12,7 @@
  *     lasts 200                            the calm begins when all of it is over, or then at the latest
  *     topics 1 partitions 3                (as the seed has it)
  *     programs 40 elect 0                  so many of 100 things that programs do are sends; 0: no forced elections
+ *     dirs 3                               each node has so many log directories
  *     racks                                each node is in one of its own, and programs read in one of them
  *     topic min.insync.replicas 1          a setting of all topics; of all nodes: node NAME VALUE
  *
@@ -118,7 +119,7 @@ struct cluster_setting {
 /** What a script says of the run around its lines. */
 struct cluster_frame {
     int64_t lasts_us; /* 0: as long as any run */
-    int topic_count, partition_count;
+    int topic_count, partition_count, dir_count;
     int sends_percent;
     bool forces_nothing, has_racks;
     bool names_racks; /* a file said so, not the seed */

@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum { EVENTS_MAX = 6000000, LOOK_US = 20000 };
-enum { STREAM_SHAPE = 900, STREAM_RETENTION, STREAM_HAS_RETENTION, STREAM_RACKS };
+enum { STREAM_SHAPE = 900, STREAM_RETENTION, STREAM_HAS_RETENTION, STREAM_RACKS, STREAM_DIRS };
 
 const char *cluster_point_text(enum cluster_point point)
 {
@@ -89,8 +89,8 @@ void cluster_node_start(struct cluster_node *node)
     node->led_epoch = 0; /* what it leads now it may lead with more known to be committed: an only voter has all */
     cluster_replicas_forget(node);
     cluster_states_forget(node);
-    node->has_disk_trouble = node->is_disk_unreadable;
-    node->had_full_disk = node->is_disk_full;
+    node->has_disk_trouble = node->is_disk_unreadable || cluster_node_has_broken_dir(node);
+    node->had_full_disk = node->is_disk_full || cluster_node_has_full_dir(node);
     node->is_short_of_memory = node->no_memory > 0;
     node->down_us = 1000000;
     node->has_served = false;
@@ -146,6 +146,8 @@ static void dead(struct sim_server *server)
         sim_server_wipe(server);
         cluster_disk_quiet(node);
     }
+    if (node->wants_mount)
+        cluster_node_mount(node);
     cluster_watch_look(run);
     if (!node->is_gone && !run->is_ending)
         sim_event_after(&run->world, &node->up, stele_max_i64(node->down_us, 1));
@@ -163,6 +165,14 @@ static void traced(struct sim_server *server, const struct stele_trace_event *ev
         cluster_reach(node->run, CLUSTER_POINT_METADATA_CUT);
     if (event->kind == STELE_TRACE_LOG_RECOVERED)
         cluster_reach(node->run, CLUSTER_POINT_RECOVERY);
+    if (event->kind == STELE_TRACE_DIR_FAILED && strcmp(event->subject, "a") != 0)
+        cluster_reach(node->run, CLUSTER_POINT_DIR_FAILED);
+    if (event->kind == STELE_TRACE_DIR_FULL && cluster_node_has_full_dir(node))
+        cluster_reach(node->run, CLUSTER_POINT_DIR_FULL);
+    if (event->kind == STELE_TRACE_MOVE_ENDED)
+        cluster_reach(node->run, CLUSTER_POINT_RELOCATED);
+    if (event->kind == STELE_TRACE_MOVE_DROPPED || event->kind == STELE_TRACE_MOVE_FAILED)
+        cluster_reach(node->run, CLUSTER_POINT_RELOCATE_FAILED);
 }
 
 static void stepped(struct sim_server *server)
@@ -200,6 +210,10 @@ static void init_node(struct cluster *run, int number, struct stele_prng *setup)
 
 static void init_nodes(struct cluster *run, struct stele_prng *setup)
 {
+    static const char *const dirs[] = {"a", "a,b", "a,b,c"};
+    struct stele_prng prng;
+    stele_prng_init(&prng, run->plan.seed, STREAM_DIRS);
+    bool has_dirs = sim_chance(&prng, 1, 2) && run->plan.frame.topic_count == 0;
     int64_t snapshot_bytes = sim_chance(setup, 1, 2) ? stele_prng_range(setup, 2000, 20000) : 20971520;
     for (int i = 0; i < run->node_count; i++) {
         init_node(run, i, setup);
@@ -211,7 +225,12 @@ static void init_nodes(struct cluster *run, struct stele_prng *setup)
         struct cluster_node *node = &run->nodes[i];
         set_int(node, "node.id", i + 1);
         set_text(node, "peers", run->peers);
-        set_text(node, "log.dirs", "a");
+        node->dir_count = has_dirs ? (int)stele_prng_range(&prng, 1, CLUSTER_DIRS_MAX) : 1;
+        if (run->plan.frame.dir_count > 0)
+            node->dir_count = run->plan.frame.dir_count;
+        if (node->dir_count > 1)
+            cluster_reach(run, CLUSTER_POINT_DIRS);
+        set_text(node, "log.dirs", dirs[node->dir_count - 1]);
         set_int(node, "log.dir.reserve.bytes", 100000);
         set_int(node, "metadata.log.max.record.bytes.between.snapshots", snapshot_bytes);
         set_int(node, "num.network.threads", node->server.shard_count - STELE_SHARD_DATA);

@@ -481,6 +481,8 @@ static enum stele_err sim_free_bytes(struct stele_vfs *vfs, const char *path, in
         return STELE_NOT_FOUND;
     int64_t quota = disk->quota_bytes < 0 ? (int64_t)1 << 40 : disk->quota_bytes;
     *out_bytes = stele_max_i64(quota - disk->names.used_bytes, 0);
+    if (sim_disk_is_broken_full(disk, path))
+        *out_bytes = 0;
     return STELE_OK;
 }
 

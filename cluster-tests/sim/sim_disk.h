@@ -152,7 +152,7 @@ int64_t sim_disk_each_call(struct sim_disk *disk, const struct sim_disk_fault *f
 
 enum { SIM_DISK_RULES_MAX = 16 };
 /** `ops` (0: all) on paths of `pattern` fail with `err` until mended; OK: they do not fail but take `delay_us` longer.
- */
+ * Where writes fail for lack of room there are no free bytes either. */
 void sim_disk_break(struct sim_disk *disk, const char *pattern, unsigned ops, enum stele_err err, int64_t delay_us);
 /** Takes back every sim_disk_break of exactly this pattern. */
 void sim_disk_mend(struct sim_disk *disk, const char *pattern);

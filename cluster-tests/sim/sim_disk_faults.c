@@ -99,6 +99,16 @@ static enum stele_err broken(struct sim_disk *disk, enum sim_disk_op op, const c
     return STELE_OK;
 }
 
+bool sim_disk_is_broken_full(const struct sim_disk *disk, const char *path)
+{
+    for (int i = 0; i < disk->rule_count; i++) {
+        const struct sim_rule *rule = &disk->rules[i];
+        if (rule->err == STELE_NO_SPACE && is_in(rule->ops, SIM_DISK_WRITE) && sim_pattern_fits(rule->pattern, path))
+            return true;
+    }
+    return false;
+}
+
 static enum stele_err random_fault(struct sim_disk *disk, enum sim_disk_op op)
 {
     uint32_t rate = op == SIM_DISK_READ                              ? disk->rates.read_error

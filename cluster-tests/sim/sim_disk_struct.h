@@ -63,6 +63,8 @@ extern const struct stele_vfs_ops sim_disk_ops;
 
 /** Counts a call and draws its fate: OK, or the error that it is to return. Charges its time. */
 enum stele_err sim_disk_enter(struct sim_disk *disk, enum sim_disk_op op, const char *path);
+/** Writes of that path would fail for lack of room, by sim_disk_break. */
+bool sim_disk_is_broken_full(const struct sim_disk *disk, const char *path);
 bool sim_disk_chance(struct sim_disk *disk, uint32_t per_million);
 bool sim_pattern_fits(const char *pattern, const char *text);
 /** Pages of the file's [pos, end) are clean from now on though they may not have gone out. */
