@@ -151,6 +151,9 @@ static enum stele_err read_log(struct stele_partition *partition, struct stele_r
                             .max_bytes = read->max_bytes,
                             .min_one = true};
     enum stele_err err = stele_log_read(log, &in, &read->slice);
+    /* What a follower does not have yet is not beyond the partition's end, and who asks may take it for the leader. */
+    if (err == STELE_OFFSET_OUT_OF_RANGE && read->was_following && read->offset > stele_log_end_offset(log))
+        return STELE_OFFSET_NOT_AVAILABLE;
     if (err == STELE_OK && read->isolation == STELE_READ_COMMITTED && read->slice.bytes > 0)
         err = stele_log_aborted(log, read->offset, &read->slice, &read->aborted, &read->aborted_count);
     if (err == STELE_OK && read->slice.file != NULL)

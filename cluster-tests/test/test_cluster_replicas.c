@@ -72,7 +72,7 @@ static struct cluster_ask *read_at(int32_t node_id, const struct stele_uuid *top
 }
 
 /* B25 (KAFKA-14334): a reader's fetch that waits at a follower is answered when the follower knows that there is more,
- * long before its time is over; what it gets is what the leader has. */
+ * long before its time is over; what it gets is what the leader has. Of an offset beyond its end it does not know. */
 static void test_reader_at_a_follower(void **state)
 {
     (void)state;
@@ -95,6 +95,14 @@ static void test_reader_at_a_follower(void **state)
         assert_int_equal(result->high_watermark, 4);
         assert_true(result->records_bytes > 0);
         cluster_ask_end(reader);
+        for (int32_t epoch = -1; epoch <= partition()->leader_epoch;
+             epoch++) { /* what the leader may have, and it not */
+            reader = read_at(others[1], &replica(others[1])->key.topic_id, epoch, 99);
+            cluster_nodes_run(&cluster, SECOND_US);
+            assert_true(reader->is_done);
+            assert_int_equal(reader->response.body.fetch.results[0].err, STELE_OFFSET_NOT_AVAILABLE);
+            cluster_ask_end(reader);
+        }
         end();
     }
 }
