@@ -15,10 +15,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { ROUNDS_MAX = 2000, BYTES_MAX = 1 << 20, FILE_BYTES = 300000 };
+
+/* What the kernel says of a file when it is told so; in place of the library's, also for the code under test. */
+static int sendfile_errno, sendfile_calls_left;
+
+ssize_t sendfile(int to, int from, off_t *pos, size_t count)
+{
+    if (sendfile_errno == 0 || sendfile_calls_left-- > 0)
+        return syscall(SYS_sendfile, to, from, pos, stele_min_size(count, 100000));
+    errno = sendfile_errno;
+    return -1;
+}
 
 /* The node's end of a connection. */
 struct end {
@@ -285,6 +298,37 @@ static void test_ranges(void **state)
     }
     assert_false(beside->is_closed);
     close(other);
+    world.vfs->ops->close(file);
+}
+
+/* A disk that errs under a range ends its connection there and marks the range, so that its owner looks at the disk;
+ * what fails otherwise, as the socket may, marks nothing. */
+static void test_unreadable_ranges(void **state)
+{
+    static const struct {
+        int number, calls;
+        bool is_bad;
+    } rows[] = {{EIO, 0, true}, {EIO, 2, true}, {EPIPE, 1, false}, {ECONNRESET, 0, false}, {ENOMEM, 0, false}};
+    static uint8_t got[BYTES_MAX];
+    (void)state;
+    struct stele_file *file = make_file();
+    for (size_t i = 0; i < STELE_ARRAY_LEN(rows); i++) {
+        struct range range = {.send = {.file = file, .ref = range_ref, .unref = range_unref}};
+        int fd = -1;
+        size_t count = 0;
+        struct end *end = dial_end(&fd);
+        send_range(end, &range, 0, FILE_BYTES);
+        sendfile_errno = rows[i].number;
+        sendfile_calls_left = rows[i].calls;
+        assert_true(drain(fd, got, &count));
+        sendfile_errno = 0;
+        assert_true(end->is_closed);
+        assert_int_equal(end->why, STELE_IO);
+        assert_int_equal(count, 3 + rows[i].calls * 100000);
+        assert_int_equal(range.send.is_bad, rows[i].is_bad);
+        assert_int_equal(range.refs, 0);
+        close(fd);
+    }
     world.vfs->ops->close(file);
 }
 
@@ -611,6 +655,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_ranges, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_unreadable_ranges, setup, teardown),
         cmocka_unit_test_setup_teardown(test_doors, setup, teardown),
         cmocka_unit_test_setup_teardown(test_bind, setup, teardown),
         cmocka_unit_test_setup_teardown(test_small_frames, setup, teardown),
