@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ROUND_MS = 100 };
+enum { ROUND_MS = 100, SILENT_MS = 10000, SILENT_AGAIN_MS = 60000 };
 
 enum trouble { FINE, OTHER_LIST, OTHER_CLUSTER, SAME_NODE, OTHER_NODE, OTHER_DISK, REFUSES };
 
@@ -352,11 +352,32 @@ static void ask(struct stele_formation *formation, struct stele_formation_heard 
     heard->is_asking = stele_peers_call(peer, &heard->call, &request) == STELE_OK;
 }
 
+/* Whom it waits for, and why: without them it waits for ever. */
+static void tell_silent(struct stele_formation *formation)
+{
+    struct stele_controller *control = formation->control;
+    for (int i = 0; i < formation->file.peers.count; i++) {
+        const struct stele_formation_heard *heard = &formation->heard[i];
+        const struct stele_peer *peer = stele_peers_find(&control->peers, i + 1);
+        if (i + 1 == formation->file.node_id || heard->is_heard || peer == NULL)
+            continue;
+        const char *text = heard->trouble != FINE ? troubles[heard->trouble]
+                           : peer->is_up          ? "it gives no answer"
+                                         : "no connection to it could be made: does it run, and is --peers right?";
+        stele_trace(control->shard->env, STELE_TRACE_PEER_SILENT, address_of(formation, i + 1), text, i + 1, 0, 0);
+    }
+}
+
 static void round_fired(struct stele_timer *timer)
 {
     struct stele_formation *formation = STELE_CONTAINER_OF(timer, struct stele_formation, timer);
     struct stele_controller *control = formation->control;
-    stele_shard_arm(control->shard, timer, stele_env_mono_ms(control->shard->env) + ROUND_MS);
+    int64_t now_ms = stele_env_mono_ms(control->shard->env);
+    stele_shard_arm(control->shard, timer, now_ms + ROUND_MS);
+    if (now_ms >= formation->tell_ms) {
+        formation->tell_ms = now_ms + SILENT_AGAIN_MS;
+        tell_silent(formation);
+    }
     for (int i = 0; i < formation->file.peers.count; i++) {
         struct stele_peer *peer = stele_peers_find(&control->peers, i + 1);
         if (peer != NULL && !formation->heard[i].is_asking && !formation->is_writing)
@@ -373,6 +394,7 @@ void stele_formation_begin(struct stele_formation *formation)
         advance(formation);
         return;
     }
+    formation->tell_ms = stele_env_mono_ms(env) + SILENT_MS;
     stele_shard_arm(formation->control->shard, &formation->timer, stele_env_mono_ms(env));
     if (formation->file.stage != STELE_FORM_EMPTY)
         return;

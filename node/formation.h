@@ -36,6 +36,7 @@ struct stele_formation {
     bool is_begun;
     struct stele_formation_heard heard[STELE_VOTERS_MAX]; /* of node i + 1 */
     struct stele_timer timer;
+    int64_t tell_ms; /* when it is told next whom this node waits for */
     struct stele_job job;
     struct stele_formation_file next; /* being written */
     enum stele_err job_err;

@@ -279,6 +279,28 @@ static void test_stop_while_waiting(void **state)
     }
 }
 
+/* Who waits long for others says whom it has not heard of, now and again; when they come it is over. */
+static void test_silent_peers(void **state)
+{
+    (void)state;
+    begin_machines(1);
+    sim_server_start(&servers[0]);
+    run(9 * SECOND_US);
+    assert_int_equal(traces[0][STELE_TRACE_PEER_SILENT], 0);
+    run(2 * SECOND_US);
+    assert_int_equal(traces[0][STELE_TRACE_PEER_SILENT], 2);
+    sim_server_start(&servers[2]);
+    run(65 * SECOND_US);
+    assert_int_equal(traces[0][STELE_TRACE_PEER_SILENT], 3);
+    assert_int_equal(traces[2][STELE_TRACE_PEER_SILENT], 1);
+    sim_server_start(&servers[1]);
+    (void)await(all_serve, "all serve");
+    run(65 * SECOND_US);
+    assert_int_equal(traces[0][STELE_TRACE_PEER_SILENT], 3);
+    assert_int_equal(traces[1][STELE_TRACE_PEER_SILENT], 0);
+    end();
+}
+
 /* A second node with a number that is taken is not let in while the first is there, both sides say so, and it ends. */
 static void test_same_number(void **state)
 {
@@ -938,6 +960,7 @@ int main(void)
         cmocka_unit_test(test_leave),
         cmocka_unit_test(test_all_leave),
         cmocka_unit_test(test_stop_while_waiting),
+        cmocka_unit_test(test_silent_peers),
         cmocka_unit_test(test_same_number),
         cmocka_unit_test(test_partitions),
         cmocka_unit_test(test_quick_return),
