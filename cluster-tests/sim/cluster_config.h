@@ -19,7 +19,6 @@
 struct cluster_config {
     int node_count;      /* 0: as the seed has it */
     uint64_t no_classes; /* bits */
-    bool names_classes;  /* those that may come; else voters do not */
     struct cluster_frame frame;
 };
 

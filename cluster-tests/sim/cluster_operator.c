@@ -194,7 +194,7 @@ static void remove_voter(struct cluster_operator *self, const struct cluster_fau
         if (node->wants_wipe || node->is_gone || (node->is_wiped && !node->is_readmitted))
             return;
     }
-    run->nodes[fault->a].is_removed = true;
+    run->nodes[fault->a].is_removed = run->has_changed_voters = true;
     struct stele_result result = stele_quorum_remove(self->sim.client, fault->a + 1, NULL);
     log_voter(self, fault->a, "removed", &result);
     if (result.code == 0)
@@ -206,7 +206,7 @@ static void readmit(struct cluster_operator *self, const struct cluster_fault *f
 {
     struct cluster_node *node = &self->run->nodes[fault->a];
     int64_t wipes = node->wipes;
-    node->may_be_readmitted = true;
+    node->may_be_readmitted = self->run->has_changed_voters = true;
     struct stele_result result = stele_quorum_readmit(self->sim.client, fault->a + 1, NULL);
     log_voter(self, fault->a, "readmitted", &result);
     node->may_be_readmitted = true;
@@ -221,8 +221,10 @@ static void add_voter(struct cluster_operator *self, const struct cluster_fault 
 {
     struct cluster *run = self->run;
     struct cluster_node *node = &run->nodes[fault->a];
+    node->may_be_readmitted = true; /* with the disk that it has, as the removal may have come after a wipe */
     struct stele_result result = stele_quorum_add(self->sim.client, fault->a + 1, NULL);
     log_voter(self, fault->a, "added", &result);
+    node->may_be_readmitted = true;
     if (result.code == 0)
         cluster_reach(run, CLUSTER_POINT_VOTER_ADDED);
     if (result.code == 0 || result.code == (int)STELE_DUPLICATE_VOTER) {
@@ -255,7 +257,7 @@ static void run_later(struct cluster_operator *self, const struct cluster_fault 
     (void)reassign(self, topic, (fault->b < 0 ? 0 : fault->b) % topic->partition_count, NULL, 0);
 }
 
-/* A removal that nobody answered may have come late. */
+/* A removal that nobody answered may have come late; and of a readmission that nobody answered half may be done. */
 static void add_missing_voters(struct cluster_operator *self)
 {
     struct cluster *run = self->run;
@@ -283,7 +285,7 @@ static void end_moves(struct cluster_operator *self)
             (it->state.adding.count > 0 || it->state.removing.count > 0))
             (void)reassign(self, topic, i % CLUSTER_PARTITIONS_MAX, NULL, 0);
     }
-    if (run->reached[CLUSTER_POINT_VOTER_REMOVED] > 0)
+    if (run->has_changed_voters)
         add_missing_voters(self);
     sim_client_pause(&self->sim, LOOK_US);
 }

@@ -218,6 +218,7 @@ struct cluster {
     struct cluster_quorum quorum;
     struct cluster_book book;
     bool is_calm, is_over, is_ending; /* no faults any more; programs stop; nodes stop */
+    bool has_changed_voters;          /* somebody tried to */
     bool has_no_topics;               /* a cluster that keeps none yet */
     bool has_retention;               /* some topics delete what is old or too much */
     int done_count;

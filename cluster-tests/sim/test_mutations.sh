@@ -36,6 +36,7 @@ table='
 17  quorum_world      50   quick
 18  stele-sim         10   quick
 18  quorum_world      50   quick
+19  stele-sim         100  long
 19  quorum_world      50   quick
 20  quorum_world      50   quick
 21  stele-sim         10   quick
