@@ -470,13 +470,21 @@ struct stele_fetch_answer stele_replica__fetched(struct stele_partition *partiti
     return update.answer;
 }
 
+/* The truncation that is under way is to drop every segment. In the middle of that there is none: then a start finds
+ * only in the checkpoint where the log starts, which otherwise says nothing of a start that is the first segment's. */
+static bool begins_anew(const struct stele_partition *partition)
+{
+    const struct stele_truncate_op *truncate = partition->truncating;
+    return truncate->is_restart || truncate->offset < stele_log_segment(partition->log, 0)->base_offset;
+}
+
 /* What no checkpoint may be above when the truncation that is under way takes bytes. A start that is kept stays there:
  * whoever starts then has the batch around it and begins behind its first records, or has nothing and begins there. */
 static void cut_floor(const struct stele_partition *partition, int64_t *out_floor, int64_t *out_point)
 {
     const struct stele_truncate_op *truncate = partition->truncating;
     const struct stele_log *log = partition->log;
-    bool is_restart = truncate->is_restart || truncate->offset < stele_log_segment(log, 0)->base_offset;
+    bool is_restart = begins_anew(partition);
     *out_floor = is_restart ? stele_min_i64(truncate->offset, stele_log_start_offset(log)) : truncate->offset;
     *out_point = is_restart ? *out_floor : stele_log_point_after_cut(log, truncate->offset);
 }
@@ -486,9 +494,8 @@ bool stele_replica__is_lowered(const struct stele_partition *partition)
     const struct stele_replica *replica = &partition->replica;
     int64_t floor, point;
     cut_floor(partition, &floor, &point);
-    /* A start that is the first segment's is in no checkpoint. */
-    return partition->truncating->kept_start == 0 && replica->told_recovery_point <= point &&
-           replica->told_log_start <= floor && replica->told_high_watermark <= floor;
+    return !begins_anew(partition) && replica->told_recovery_point <= point && replica->told_log_start <= floor &&
+           replica->told_high_watermark <= floor;
 }
 
 void stele_replica__lowered(struct stele_partition *partition)
@@ -519,7 +526,8 @@ void stele_replica__cap_points(struct stele_partition *partition, struct stele_l
         points->recovery_point = stele_min_i64(points->recovery_point, point);
         points->log_start_offset =
             stele_min_i64(points->log_start_offset, stele_max_i64(floor, partition->truncating->kept_start));
-        points->first_segment_base = stele_min_i64(points->first_segment_base, floor);
+        if (begins_anew(partition))
+            points->first_segment_base = -1;
         points->high_watermark = stele_min_i64(points->high_watermark, floor);
     }
     replica->told_recovery_point = stele_max_i64(replica->told_recovery_point, points->recovery_point);

@@ -18,19 +18,26 @@ static void cut_done(struct stele_op *op)
     STELE_CONTAINER_OF(op, struct cutting, truncate.op)->is_done = true;
 }
 
-static void begin_cut(struct node_world *world, struct cutting *cutting, int home, const struct stele_uuid *topic_id,
-                      int64_t offset)
+static void begin(struct node_world *world, struct cutting *cutting, int home, const struct stele_uuid *topic_id,
+                  int64_t offset, bool is_restart)
 {
     *cutting = (struct cutting){.truncate = {.op = {.home = &world->node->shards[home],
                                                     .topic_id = *topic_id,
                                                     .leader_epoch = -1,
                                                     .run = stele_partition_truncate,
                                                     .done = cut_done},
-                                             .offset = offset}};
+                                             .offset = offset,
+                                             .is_restart = is_restart}};
     int before = world->poster;
     world->poster = home;
     stele_op_submit(&cutting->truncate.op);
     world->poster = before;
+}
+
+static void begin_cut(struct node_world *world, struct cutting *cutting, int home, const struct stele_uuid *topic_id,
+                      int64_t offset)
+{
+    begin(world, cutting, home, topic_id, offset, false);
 }
 
 static enum stele_err cut(struct node_world *world, const struct stele_uuid *topic_id, int64_t offset)
@@ -372,11 +379,47 @@ static void test_failures(void **state)
     }
 }
 
+/* A log that begins anew has no segment for a moment. Whatever fails then, and after a kill, it starts where it started
+ * or where it was to: nothing that it never had is missed as damage. */
+static void test_restart_fails(void **state)
+{
+    (void)state;
+    int struck = 0;
+    bool has_failed = true;
+    for (int64_t nth = 1; has_failed; nth++) {
+        struct stele_uuid topic_id;
+        struct cutting cutting;
+        struct node_world *world = world_with_records(3, 2, &topic_id);
+        begin(world, &cutting, 1, &topic_id, 50, true);
+        node_world_run(world);
+        assert_true(cutting.is_done);
+        assert_ok(cutting.truncate.op.err);
+        struct node_conn *conn = node_world_greet(world, 1);
+        assert_int_equal(node_conn_produce(conn, &topic_id, 0)->offset, 50);
+        node_world_pass(world, 120000);
+        sim_disk_arm(world->disk, nth, &(struct sim_disk_fault){.err = STELE_IO});
+        begin(world, &cutting, 1, &topic_id, 60, true);
+        node_world_run(world);
+        has_failed = sim_disk_has_struck(world->disk);
+        struck += has_failed;
+        sim_disk_arm(world->disk, 0, &(struct sim_disk_fault){.err = STELE_IO});
+        node_world_crash(world, SIM_DISK_KILL);
+        node_world_start(world);
+        conn = node_world_greet(world, 1);
+        struct node_entry *entry = node_conn_produce(conn, &topic_id, 0);
+        assert_ok(entry->err);
+        assert_true(entry->offset == 50 || entry->offset == 51 || entry->offset == 60);
+        assert_int_equal(world->traces[STELE_TRACE_LOG_DAMAGED], 0);
+        node_world_free(world);
+    }
+    assert_true(struck > 5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_holders), cmocka_unit_test(test_race),     cmocka_unit_test(test_others),
-        cmocka_unit_test(test_crash),   cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_crash),   cmocka_unit_test(test_failures), cmocka_unit_test(test_restart_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
