@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LOOK_MS = 100, BACKOFF_MS = 500, BACKOFF_MS_MAX = 30000, PIECE_BYTES = 1 << 20 };
+enum { LOOK_MS = 100, BACKOFF_MS = 500, BACKOFF_MS_MAX = 30000, PIECE_BYTES = 1 << 20, PIECE_BYTES_MAX = 32 << 20 };
 
 enum state { IDLE, ASKING, CLOSING, WRITING };
 
@@ -23,6 +23,8 @@ struct stele_repairs {
     struct stele_partition *partition;
     enum state state;
     int32_t leader_epoch;
+    const struct stele_log *log; /* whose ranges they are, and its partition's generation then */
+    int64_t generation;
     int64_t first_offset; /* of what is damaged */
     struct stele_repair *ranges;
     int range_count, at;
@@ -199,6 +201,15 @@ static bool is_same_leader(const struct stele_repairs *repairs)
            (!replica->has_state || replica->state.leader_epoch == repairs->leader_epoch);
 }
 
+/* Before the log is closed for it: whether the ranges are of the log that is there. One that moves to another directory
+ * gives way to its copy when it is held, which has other files. */
+static bool is_same_log(const struct stele_repairs *repairs)
+{
+    const struct stele_partition *partition = repairs->partition;
+    return partition->is_suspended ||
+           (partition->log == repairs->log && !partition->is_held && partition->generation == repairs->generation);
+}
+
 /* Nobody has it, or nobody can say. */
 static void give_up_range(struct stele_repairs *repairs)
 {
@@ -239,7 +250,7 @@ static void answered(struct stele_call *call, enum stele_err err, const struct s
     struct stele_partition *partition = repairs->partition;
     enum has has = UNKNOWN;
     repairs->is_calling = false;
-    if (repairs->shard->is_stopping || !is_same_leader(repairs)) {
+    if (repairs->shard->is_stopping || !is_same_leader(repairs) || !is_same_log(repairs)) {
         finish(repairs);
         return;
     }
@@ -265,11 +276,11 @@ static bool call_node(struct stele_repairs *repairs, int32_t node_id)
     const struct stele_known_node *known = stele_nodes_find(repairs->shard->nodes, node_id);
     const struct stele_repair *range = &repairs->ranges[repairs->at];
     struct stele_fetch_partition line = {STELE_FETCH_PARTITION_OF_CONSUMER, .topic_id = partition->key.topic_id,
-                                         .partition = partition->key.number, .fetch_offset = range->next_offset,
-                                         .max_bytes = PIECE_BYTES};
+                                         .partition = partition->key.number, .fetch_offset = range->next_offset};
+    line.max_bytes = (int32_t)stele_min_i64(stele_repair_wants(range, PIECE_BYTES), PIECE_BYTES_MAX);
     struct stele_request request = {.header.api = STELE_API_FETCH,
-                                    .body.fetch = {STELE_FETCH_OF_CONSUMER, .max_bytes = PIECE_BYTES, .cluster_id = "",
-                                                   .partitions = &line, .partition_count = 1,
+                                    .body.fetch = {STELE_FETCH_OF_CONSUMER, .max_bytes = line.max_bytes,
+                                                   .cluster_id = "", .partitions = &line, .partition_count = 1,
                                                    .rack = node_id == repairs->nodes[0] ? "" : "repair"}};
     line.current_leader_epoch = repairs->leader_epoch;
     if (known == NULL || known->peer_address[0] == 0)
@@ -364,7 +375,7 @@ static bool is_ready(const struct stele_repairs *repairs, const struct stele_par
     const struct stele_replica *replica = &partition->replica;
     return now_ms(repairs) >= partition->repair_ms && partition->state == STELE_PARTITION_OPEN &&
            replica->role == STELE_REPLICA_FOLLOWER && replica->cut == STELE_CUT_NONE && !replica->has_state &&
-           partition->truncating == NULL && partition->is_named && replica->is_agreed;
+           partition->truncating == NULL && partition->is_named && !partition->is_held && replica->is_agreed;
 }
 
 static void begin(struct stele_repairs *repairs, struct stele_partition *partition)
@@ -378,6 +389,8 @@ static void begin(struct stele_repairs *repairs, struct stele_partition *partiti
     stele_list_remove(&partition->repair_link);
     repairs->partition = partition;
     repairs->leader_epoch = partition->replica.leader_epoch;
+    repairs->log = log;
+    repairs->generation = partition->generation;
     repairs->first_offset = stele_log_damage_offset(log);
     repairs->range_count = count;
     repairs->at = repairs->node_at = repairs->node_count = 0;

@@ -13,7 +13,9 @@
  *
  * Invariants
  *  1. A shard repairs one partition at a time. `partition` is NULL, or is not gone.
- *  2. A suspended partition is OPENING: who asks is answered as at a start, states and settings wait. Its checkpoints
+ *  2. What is damaged of a log is repaired in its own files: not while it is about to give way to a copy in another
+ *     directory, and not what was found before it did. A copy that is being made of a damaged log is given up.
+ *  3. A suspended partition is OPENING: who asks is answered as at a start, states and settings wait. Its checkpoints
  *     say what they said when it was closed.
  * States: IDLE -> ASKING (chosen) -> IDLE (nobody has it), ASKING -> CLOSING (batches came) -> WRITING -> ASKING ...
  * -> IDLE (the log is opened again); IDLE -> CLOSING -> IDLE to find out how far damage goes that a read met. */

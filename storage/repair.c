@@ -9,16 +9,18 @@ void stele_repair_begin(struct stele_repair *repair, struct stele_env *env, cons
     const struct stele_epoch_cache *epochs = stele_log_epochs(log);
     const struct stele_log_config *config = stele_log_config(log);
     bool has_more = range->last_offset + 1 < stele_log_end_offset(log);
+    bool has_hole = range->pos_offset < stele_log_start_offset(log);
     *repair = (struct stele_repair){
         .env = env,
         .dir = dir,
         .segment_bytes = config->segment_bytes,
         .first_offset = range->first_offset,
-        .next_offset = range->pos_offset,
+        .next_offset = has_hole ? stele_log_start_offset(log) : range->pos_offset,
         .last_offset = range->last_offset,
         .segment_base = range->segment_base,
         .pos = range->pos,
         .end_pos = range->end_pos,
+        .hole_offset = has_hole ? range->pos_offset : -1,
         .noted_offset = -1,
         .epoch_before = range->pos_offset > 0 ? stele_epoch_cache_epoch_at(epochs, range->pos_offset - 1) : -1,
         .epoch_max = has_more ? stele_epoch_cache_epoch_at(epochs, range->last_offset + 1) : -1};
@@ -29,10 +31,26 @@ bool stele_repair_is_done(const struct stele_repair *repair)
     return repair->next_offset > repair->last_offset;
 }
 
+int64_t stele_repair_wants(const struct stele_repair *repair, int64_t bytes)
+{
+    bool is_whole = repair->hole_offset >= 0 && repair->end_pos != INT64_MAX;
+    return is_whole ? stele_max_i64(bytes, repair->end_pos - repair->pos) : bytes;
+}
+
+/* A piece that leaves a hole of unknown size before it. */
+static bool is_behind_hole(const struct stele_repair *repair, int64_t first_offset)
+{
+    return repair->hole_offset >= 0 && first_offset > repair->hole_offset;
+}
+
 static bool follows(const struct stele_repair *repair, const struct stele_batch_header *header, int64_t expected,
                     int32_t epoch)
 {
-    return header->base_offset == expected && stele_batch_last_offset(header) <= repair->last_offset &&
+    bool is_first = repair->hole_offset >= 0 && expected == repair->next_offset;
+    bool is_next = is_first ? header->base_offset >= repair->hole_offset && header->base_offset <= expected &&
+                                  stele_batch_last_offset(header) >= expected
+                            : header->base_offset == expected;
+    return is_next && stele_batch_last_offset(header) <= repair->last_offset &&
            header->partition_leader_epoch >= epoch &&
            (repair->epoch_max < 0 || header->partition_leader_epoch <= repair->epoch_max);
 }
@@ -48,8 +66,9 @@ static bool fits(const struct stele_repair *repair, int64_t end_pos, int64_t nex
 enum stele_err stele_repair_check(const struct stele_repair *repair, const uint8_t *bytes, size_t count,
                                   size_t *out_bytes)
 {
-    int64_t expected = repair->next_offset;
+    int64_t expected = repair->next_offset, first_offset = -1;
     int32_t epoch = repair->epoch_before;
+    bool is_loose = false; /* it lies before what is sound, wherever that makes it begin */
     size_t at = 0;
     while (count - at >= STELE_BATCH_HEADER_BYTES && expected <= repair->last_offset) {
         struct stele_batch_header header;
@@ -62,7 +81,12 @@ enum stele_err stele_repair_check(const struct stele_repair *repair, const uint8
             err = STELE_OFFSET_OUT_OF_RANGE;
         else if (err != STELE_OK)
             err = STELE_CORRUPT_MESSAGE;
-        if (err == STELE_OK && !fits(repair, repair->pos + (int64_t)at + size, stele_batch_last_offset(&header) + 1))
+        if (err == STELE_OK && at == 0) {
+            first_offset = header.base_offset;
+            is_loose = is_behind_hole(repair, first_offset) && repair->end_pos != INT64_MAX;
+        }
+        if (err == STELE_OK && !is_loose &&
+            !fits(repair, repair->pos + (int64_t)at + size, stele_batch_last_offset(&header) + 1))
             return STELE_OFFSET_OUT_OF_RANGE;
         if (err != STELE_OK && at == 0)
             return err;
@@ -72,7 +96,7 @@ enum stele_err stele_repair_check(const struct stele_repair *repair, const uint8
         expected = stele_batch_last_offset(&header) + 1;
         epoch = header.partition_leader_epoch;
     }
-    if (at == 0)
+    if (at == 0 || (is_loose && (expected <= repair->last_offset || (int64_t)at > repair->end_pos - repair->pos)))
         return STELE_OFFSET_OUT_OF_RANGE;
     *out_bytes = at;
     return STELE_OK;
@@ -147,13 +171,15 @@ enum stele_err stele_repair_write(struct stele_repair *repair, const uint8_t *by
     while (at < count) {
         enum stele_err err = stele_batch_header_read(bytes + at, count - at, &header);
         STELE_ASSERT(err == STELE_OK); /* it was checked */
+        if (at == 0 && is_behind_hole(repair, header.base_offset) && repair->end_pos != INT64_MAX)
+            next.pos = repair->end_pos - (int64_t)count;
         next.next_offset = stele_batch_last_offset(&header) + 1;
         next.epoch_before = header.partition_leader_epoch;
         at += (size_t)stele_batch_size(bytes + at);
     }
     enum stele_err err = STELE_OK;
     if (repair->noted_offset < 0) {
-        repair->noted_offset = next.noted_offset = repair->next_offset;
+        repair->noted_offset = next.noted_offset = repair->hole_offset >= 0 ? repair->hole_offset : repair->next_offset;
         err = note_begin(repair);
     }
     if (err == STELE_OK && wants_segment(repair, next.next_offset, count)) {
@@ -172,6 +198,7 @@ enum stele_err stele_repair_write(struct stele_repair *repair, const uint8_t *by
         return err;
     }
     next.pos += (int64_t)count;
+    next.hole_offset = -1;
     next.repaired_bytes += (int64_t)count;
     *repair = next;
     if (stele_repair_is_done(repair))

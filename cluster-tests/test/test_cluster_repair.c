@@ -376,6 +376,89 @@ static void test_follower_of_rot(void **state)
     }
 }
 
+static void trim(int64_t offset)
+{
+    struct stele_delete_records_partition part = {.topic_id = topic_id, .current_leader_epoch = -1, .offset = offset};
+    const struct stele_request request = {
+        .header.api = STELE_API_DELETE_RECORDS,
+        .body.delete_records = {.partitions = &part, .partition_count = 1, .timeout_ms = 8000}};
+    assert_ok(cluster_nodes_ask(&cluster, others[0], &request)->body.delete_records.results[0].err);
+}
+
+/* A range that begins before the log's start, inside a batch or between two: what lies before the start no replica
+ * gives any more, and it is not waited for. */
+static void test_start_in_the_range(void **state)
+{
+    (void)state;
+    for (int batches = 1; batches <= 3; batches++) {
+        for (int inside = 0; inside < RECORDS; inside += 2) {
+            fill(9);
+            int64_t offset = 7 * RECORDS, start = offset + (batches - 1) * RECORDS + inside;
+            trim(start);
+            cluster_nodes_run(&cluster, 8 * SECOND_US);
+            kill_node(others[1], SIM_DEATH_KILL);
+            for (int i = 0; i < 4; i++)
+                flip_payload(others[1], offset + i * RECORDS);
+            cluster_nodes_start(&cluster);
+            assert_int_equal(stele_log_start_offset(replica(others[1])->log), start);
+            cluster_nodes_run(&cluster, 2 * SECOND_US);
+            if (metric(others[1], "stele_repaired_ranges_total") == 0) /* its start did not look there */
+                assert_ok(read_with(others[1], start, start));
+            cluster_nodes_run(&cluster, SECOND_US);
+            cluster_nodes_until(&cluster, is_repaired, "it is whole again");
+            assert_int_equal(metric(others[1], "stele_repaired_ranges_total"), 1);
+            kill_node(others[0], SIM_DEATH_KILL);
+            cluster_nodes_until(&cluster, is_led, "another leads");
+            for (int64_t at = start; at < BATCHES * RECORDS; at += RECORDS)
+                assert_ok(read_at(partition()->leader_id, at));
+            cluster_nodes_start(&cluster);
+            end();
+        }
+    }
+}
+
+/* For the range that is damaged, from the moment on when its extent is known. */
+static void wait_for_question(void)
+{
+    for (int i = 0; i < 200000; i++) {
+        const struct stele_partition *of = replica(others[1]);
+        if (of != NULL && of->is_damaged && !of->is_suspended && of->repair_tries > 0 &&
+            stele_log_suspect_offset(of->log) < 0 && stele_list_is_empty(&of->repair_link))
+            return;
+        cluster_nodes_run(&cluster, 20);
+    }
+    fail_msg("nothing is asked for");
+}
+
+/* A log that is about to give way to its copy in another directory is left alone, and ranges of before are not written
+ * into what took its place, or into what was cut. */
+static void test_held(void **state)
+{
+    (void)state;
+    for (int way = 0; way < 3; way++) {
+        fill(10);
+        flip_payload(others[1], 8 * RECORDS);
+        sim_disk_evict(disk_of(others[1]));
+        struct stele_partition *of = replica(others[1]);
+        of->is_held = way == 0;
+        assert_ok(read_with(others[1], 8 * RECORDS, 8 * RECORDS));
+        if (way > 0)
+            wait_for_question();
+        of->is_held = way < 2;
+        of->generation += way == 2;
+        for (int i = 0; i < 400; i++) {
+            cluster_nodes_run(&cluster, way < 2 ? SECOND_US / 100 : 50);
+            assert_false(of->is_suspended);
+        }
+        if (of->is_held)
+            stele_partition__released(of);
+        cluster_nodes_until(&cluster, is_repaired, "it is whole again");
+        cluster_nodes_run(&cluster, 2 * SECOND_US);
+        check_same();
+        end();
+    }
+}
+
 /* What is damaged in all copies stays so: it is said, what is not damaged is read and written as before, and no log is
  * shorter for it. When one is healed by hand, the others get it from there. */
 static void test_unrepairable(void **state)
@@ -416,9 +499,14 @@ static void test_unrepairable(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_minority),         cmocka_unit_test(test_leader),
-        cmocka_unit_test(test_reader_of_leader), cmocka_unit_test(test_reader_of_follower),
-        cmocka_unit_test(test_follower_of_rot),  cmocka_unit_test(test_unrepairable),
+        cmocka_unit_test(test_minority),
+        cmocka_unit_test(test_leader),
+        cmocka_unit_test(test_reader_of_leader),
+        cmocka_unit_test(test_reader_of_follower),
+        cmocka_unit_test(test_follower_of_rot),
+        cmocka_unit_test(test_start_in_the_range),
+        cmocka_unit_test(test_held),
+        cmocka_unit_test(test_unrepairable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

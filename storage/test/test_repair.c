@@ -299,6 +299,36 @@ static void test_repaired(void **state)
     }
 }
 
+/* What the log's start passed is wanted by nobody, and had by nobody: a range that begins before it is repaired from
+ * the start on, whatever else is damaged, and the rest of it is no damage any more, for later starts neither. */
+static void test_start_in_the_range(void **state)
+{
+    int holes = 0;
+    (void)state;
+    for (size_t i = 0; i < STELE_ARRAY_LEN(damages); i++) {
+        for (int64_t start = 1; start < peer.end; start++) {
+            struct log_world *w = begin();
+            damages[i].damage(w);
+            w->open.log_start_offset = start;
+            open_suspect(w);
+            for (int k = 0; k < stele_log_damaged_count(w->log); k++)
+                holes += stele_log_damaged(w->log, k)->pos_offset < start;
+            assert_true(repair(w, BYTES_MAX));
+            open_suspect(w);
+            for (int life = 0; life < 2; life++) {
+                assert_int_equal(stele_log_damaged_count(w->log), 0);
+                assert_int_equal(stele_log_start_offset(w->log), start);
+                assert_int_equal(stele_log_end_offset(w->log), peer.end);
+                world_check_readable(w, start, peer.end);
+                w->open.is_suspect = false;
+                world_reopen(w, peer.end, peer.end);
+            }
+            finish(w);
+        }
+    }
+    assert_true(holes > 10);
+}
+
 /* A crash at every call, of every kind: what was sound is, what is repaired counts or does not, and the rest is done
  * by the next one. */
 static void test_crash_at_every_step(void **state)
@@ -416,6 +446,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_repaired),
         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_start_in_the_range),
         cmocka_unit_test(test_failures),
         cmocka_unit_test(test_crash_at_every_step),
     };
