@@ -1,6 +1,7 @@
 /* What the admin calls share: polling until they are answered, and the objects that answers become. */
 #include "client/admin_internal.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static void waited_done(struct stele_call *call, enum stele_err err, const struct stele_answer *answer)
@@ -62,17 +63,31 @@ enum stele_err stele_client__explain(struct stele_client *client, struct stele_w
                            client->group.trouble[0] != 0 ? client->group.trouble : stele_err_text(err));
 }
 
+/* A change that is there already, or cannot be any more, was perhaps made by the try before. */
+static enum stele_err tell_doubt(struct stele_waited *waited)
+{
+    char text[STELE_ERROR_TEXT_BYTES];
+    (void)snprintf(text, sizeof(text), "%s", waited->error->text);
+    return stele_error_set(waited->error, waited->err, "%.300s; an earlier try got no answer and may have done it",
+                           text);
+}
+
 enum stele_err stele_client__wait_for(struct stele_client *client, struct stele_waited *waited,
                                       struct stele_request *request)
 {
     int64_t until = stele_client__until_ms(client);
     struct stele_backoff backoff = {0};
     struct stele_error told = {.text = ""};
+    bool is_doubtful = false;
     enum stele_err err;
     do {
         err = stele_client__wait_once(client, waited, request, until);
+        bool is_refused = waited->is_done && (waited->is_final || !stele_client__may_retry(err));
+        if (err != STELE_OK && is_refused && waited->error->text[0] != 0 && waited->is_change && is_doubtful)
+            return tell_doubt(waited);
         if (err == STELE_OK || (waited->is_done && waited->is_final))
             return err;
+        is_doubtful = is_doubtful || (err == STELE_CLOSED && waited->call.is_sent) || err == STELE_REQUEST_TIMED_OUT;
         if (waited->error->text[0] != 0)
             told = *waited->error;
     } while (stele_client__wait_to_retry(client, &backoff, err, until));

@@ -10,7 +10,8 @@ struct stele_waited {
     enum stele_purpose purpose;     /* CONTROL, unless it says something else */
     struct stele_call call;
     bool is_done;
-    bool is_final; /* the answer tells all: no retry whatever the error's class */
+    bool is_final;  /* the answer tells all: no retry whatever the error's class */
+    bool is_change; /* of what a cluster holds: refused, it may be because an earlier try did it */
     enum stele_err err;
     void (*take)(struct stele_waited *waited, const struct stele_response *response);
     struct stele_error *error;

@@ -184,7 +184,7 @@ struct stele_result stele_topic_create_replicated(struct stele_client *client, c
                                          STELE_ARRAY_LEN(pairs));
         pairs[count] = (struct stele_setting_pair){.name = settings[count].name, .value = settings[count].value};
     }
-    struct stele_waited waited = {.take = take_created, .error = &error};
+    struct stele_waited waited = {.take = take_created, .error = &error, .is_change = true};
     struct stele_request request = {.header.api = STELE_API_CREATE_TOPIC,
                                     .body.create_topic = {.name = topic,
                                                           .partition_count = partitions,
@@ -213,7 +213,8 @@ static void take_deleted(struct stele_waited *waited, const struct stele_respons
 struct stele_result stele_topic_delete(struct stele_client *client, const char *topic)
 {
     struct stele_error error = {.text = ""};
-    struct stele_waited waited = {.take = take_deleted, .error = &error, .arg = (void *)(uintptr_t)topic};
+    struct stele_waited waited = {
+        .take = take_deleted, .error = &error, .arg = (void *)(uintptr_t)topic, .is_change = true};
     struct stele_request request = {
         .header.api = STELE_API_DELETE_TOPIC,
         .body.delete_topic = {.name = topic, .timeout_ms = stele_client__timeout_ms(client)}};
@@ -232,7 +233,8 @@ static void take_grown(struct stele_waited *waited, const struct stele_response 
 struct stele_result stele_topic_grow(struct stele_client *client, const char *topic, int32_t partitions)
 {
     struct stele_error error = {.text = ""};
-    struct stele_waited waited = {.take = take_grown, .error = &error, .arg = (void *)(uintptr_t)topic};
+    struct stele_waited waited = {
+        .take = take_grown, .error = &error, .arg = (void *)(uintptr_t)topic, .is_change = true};
     struct stele_request request = {.header.api = STELE_API_CREATE_PARTITIONS,
                                     .body.create_partitions = {.name = topic,
                                                                .partition_count = partitions,

@@ -426,6 +426,30 @@ static void test_errors(void **state)
     stele_client_free(client);
 }
 
+/* A change whose answer was lost is asked for again; when it is refused then, because it was done, that is said. */
+static void test_lost_answers(void **state)
+{
+    struct peer *peer = *state;
+    struct asked asked;
+    struct stele_client *client = peer_client(peer, quick);
+    for (int is_lost = 0; is_lost < 2; is_lost++) {
+        for (int i = 0; i < 3; i++) {
+            static const enum stele_err errs[] = {STELE_TOPIC_ALREADY_EXISTS, STELE_UNKNOWN_TOPIC_OR_PARTITION,
+                                                  STELE_INVALID_PARTITIONS};
+            script(peer, &asked);
+            asked.err = peer->create_err = errs[i];
+            peer->garbage = is_lost;
+            struct stele_result result = i == 0   ? stele_topic_create(client, "t", 3, NULL)
+                                         : i == 1 ? stele_topic_delete(client, "t")
+                                                  : stele_topic_grow(client, "t", 3);
+            assert_int_equal(result.code, errs[i]);
+            assert_int_equal(strstr(result.text, "may have done it") != NULL, is_lost);
+            assert_int_equal(peer->garbage, 0);
+        }
+    }
+    stele_client_free(client);
+}
+
 /* Of a topic that is not there: told at once, with the way out. */
 static void test_unknown_topic(void **state)
 {
@@ -536,6 +560,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_calls, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_errors, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_lost_answers, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_unknown_topic, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_logs, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_offsets, set_up, tear_down),
