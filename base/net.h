@@ -45,6 +45,13 @@ struct stele_send_file {
 
 struct stele_net;
 
+/** Who takes a connection that is moved: called on the loop of its new net; an error closes it. */
+struct stele_conn_taker {
+    enum stele_err (*taken)(void *arg, struct stele_conn *conn, const struct stele_conn_handler **out_handler,
+                            void **out_arg);
+    void *arg;
+};
+
 struct stele_net_ops {
     /* Starts a connection to "HOST:PORT". */
     enum stele_err (*connect)(struct stele_net *net, const char *address, const struct stele_conn_handler *handler,
@@ -58,6 +65,10 @@ struct stele_net_ops {
      */
     void (*close)(struct stele_conn *conn, bool flush);
     const char *(*peer)(struct stele_conn *conn); /* "HOST:PORT" for messages; borrowed */
+    /* Gives it to another net of the same process. Everything that was sent has left. Its handler is not called any
+     * more, and it is the taker's when that is called; what was received and not handed over goes along. Should the
+     * other net end before, the taker is not called. NULL: this net cannot. */
+    void (*move)(struct stele_conn *conn, struct stele_net *to, const struct stele_conn_taker *taker);
 };
 
 struct stele_net {

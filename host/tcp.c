@@ -74,7 +74,7 @@ static void conn_free(struct stele_conn *conn)
 
 void stele_tcp__conn_lost(struct stele_conn *conn, enum stele_err why)
 {
-    bool tells = !conn->is_closing && !conn->is_dead;
+    bool tells = !conn->is_closing && !conn->is_dead && !conn->is_moving;
     bool was_connecting = conn->is_connecting;
     bury(conn);
     if (!tells)
@@ -279,6 +279,8 @@ static void run_dirty(struct stele_loop_hook *hook)
         conn->is_dirty = false;
         if (conn->is_dead)
             conn_free(conn);
+        else if (conn->is_moving)
+            stele_tcp__move_away(conn);
         else if (!conn->is_connecting && !event_pending(&conn->write_event, EV_WRITE, NULL))
             flush_conn(conn);
     }
@@ -331,6 +333,7 @@ static const struct stele_net_ops net_ops = {
     .resume = tcp_resume,
     .close = tcp_close,
     .peer = tcp_peer,
+    .move = stele_tcp__move,
 };
 
 struct stele_tcp *stele_tcp_new(struct stele_loop *loop)
@@ -346,6 +349,7 @@ struct stele_tcp *stele_tcp_new(struct stele_loop *loop)
     stele_list_init(&tcp->conns);
     stele_list_init(&tcp->dirty);
     stele_list_init(&tcp->acceptors);
+    stele_tcp__arrivals_init(tcp);
     stele_loop_add_hook(loop, &tcp->hook);
     return tcp;
 }
@@ -356,6 +360,7 @@ void stele_tcp_free(struct stele_tcp *tcp)
         return;
     stele_tcp_unserve(tcp);
     stele_tcp__acceptors_free(tcp);
+    stele_tcp__arrivals_end(tcp);
     while (!stele_list_is_empty(&tcp->conns)) {
         struct stele_conn *conn = STELE_CONTAINER_OF(tcp->conns.next, struct stele_conn, link);
         bury(conn);

@@ -24,14 +24,14 @@ static void pause_reading(struct stele_conn *conn)
 
 static bool is_over(const struct stele_conn *conn)
 {
-    return conn->is_dead || conn->is_closing;
+    return conn->is_dead || conn->is_closing || conn->is_moving;
 }
 
 /* How many of the bytes the handler took: all of them, unless it paused or the connection ended. */
 static size_t hand_over(struct stele_conn *conn, const uint8_t *from, size_t count)
 {
     size_t done = 0;
-    while (done < count) {
+    while (done < count && !is_over(conn)) {
         uint8_t *at = NULL;
         size_t bytes = 0;
         conn->handler->space(conn->arg, &at, &bytes);
@@ -41,8 +41,6 @@ static size_t hand_over(struct stele_conn *conn, const uint8_t *from, size_t cou
         memcpy(at, from + done, bytes);
         done += bytes;
         conn->handler->received(conn->arg, bytes);
-        if (is_over(conn))
-            break;
     }
     return done;
 }
@@ -69,19 +67,22 @@ static bool hand_over_shared(struct stele_conn *conn, size_t count)
 {
     struct stele_tcp *tcp = conn->tcp;
     size_t done = hand_over(conn, tcp->ahead, count), rest = count - done;
-    if (is_over(conn))
+    if (is_over(conn) && !conn->is_moving)
         return false;
     if (rest == 0)
-        return true;
+        return !is_over(conn);
     conn->ahead = stele_mem_raw(tcp->mem, STELE_MEM_CONNECTION, rest);
     if (conn->ahead == NULL) {
-        stele_tcp__conn_lost(conn, STELE_NO_MEMORY);
+        conn->is_lost = conn->is_moving; /* who takes it is told */
+        if (!conn->is_moving)
+            stele_tcp__conn_lost(conn, STELE_NO_MEMORY);
         return false;
     }
     memcpy(conn->ahead, tcp->ahead + done, rest);
     conn->ahead_at = 0;
     conn->ahead_bytes = rest;
-    pause_reading(conn);
+    if (!conn->is_moving)
+        pause_reading(conn);
     return false;
 }
 
@@ -116,7 +117,7 @@ static bool read_once(struct stele_conn *conn)
     }
     size_t count = (size_t)got, wanted = bytes + (message.msg_iovlen > 1 ? STELE_AHEAD_BYTES : 0);
     conn->handler->received(conn->arg, stele_min_size(count, bytes));
-    if (is_over(conn) || (count > bytes && !hand_over_shared(conn, count - bytes)))
+    if (count > bytes ? !hand_over_shared(conn, count - bytes) : is_over(conn))
         return false;
     return count == wanted; /* less: most likely empty; if not, the event comes again */
 }

@@ -8,6 +8,7 @@
 
 #include <event2/event.h>
 #include <event2/event_struct.h>
+#include <pthread.h>
 
 enum {
     STELE_PEER_BYTES = 96, /* HOST:PORT */
@@ -24,6 +25,11 @@ struct stele_tcp {
 
     struct stele_list acceptors;
     struct stele_lookups *lookups; /* NULL: connect waits for names */
+
+    pthread_mutex_t arrivals_lock;
+    struct stele_list arrivals; /* guarded: connections that other loops moved here */
+    struct stele_task arrivals_task;
+    bool are_arrivals_told; /* guarded: the task is on its way */
 
     uint8_t ahead[STELE_AHEAD_BYTES]; /* where bytes go for which no room was offered yet (tcp_read.c) */
 };
@@ -63,7 +69,11 @@ struct stele_conn {
     bool is_connecting, is_reading;
     bool is_closing; /* its owner gave it up: no handler is called any more */
     bool is_dead;    /* its descriptor is closed; freed at the end of the iteration */
+    bool is_lost;    /* on its way to another loop: closed when it is there */
+    bool is_moving;  /* no handler is called; given to moves_to at the end of the iteration */
     bool is_dirty;
+    struct stele_tcp *moves_to;
+    struct stele_conn_taker taker;
     struct stele_conn_limits *limits; /* in which it is counted, or NULL */
     struct stele_conn_ip ip;
     char peer[STELE_PEER_BYTES];
@@ -77,6 +87,13 @@ STELE_MUST_CHECK enum stele_err stele_tcp__conn_set_fd(struct stele_conn *conn, 
 void stele_tcp__conn_start(struct stele_conn *conn);
 /** Closes without a word to the handler. */
 void stele_tcp__conn_drop(struct stele_conn *conn);
+/** What move of the net does (tcp_move.c). */
+void stele_tcp__move(struct stele_conn *conn, struct stele_net *to, const struct stele_conn_taker *taker);
+/** The end of the iteration: the connection leaves. */
+void stele_tcp__move_away(struct stele_conn *conn);
+void stele_tcp__arrivals_init(struct stele_tcp *tcp);
+/** Those that were on their way are taken in without a word to anybody, to be closed with the rest. */
+void stele_tcp__arrivals_end(struct stele_tcp *tcp);
 /** Frees what serves sockets, at the end. */
 void stele_tcp__acceptors_free(struct stele_tcp *tcp);
 /** The socket has bytes, or what was received before may be handed over. */

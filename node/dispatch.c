@@ -91,6 +91,8 @@ void stele_dispatch(struct stele_server_call *call)
                                                               : "a message that does not decode");
         return;
     }
+    if (stele_session_depart(call))
+        return;
     enum stele_api api = call->request.header.api;
     stele_observe_request(call);
     if (!call->session->is_greeted && api != STELE_API_HELLO) {

@@ -139,7 +139,14 @@ enum stele_err stele_node_accept(struct stele_node *node, int shard, int listene
 {
     STELE_ASSERT(shard >= STELE_SHARD_DATA && shard < node->shard_count);
     STELE_ASSERT(listener >= 0 && listener < node->listeners.count);
-    return stele_session_new(&node->shards[shard], &node->listeners.items[listener], conn, out_handler, out_arg);
+    struct stele_shard *at = &node->shards[shard];
+    enum stele_err err = stele_session_new(at, &node->listeners.items[listener], conn, out_handler, out_arg);
+    if (err != STELE_OK)
+        return err;
+    const struct stele_session *session = *out_arg;
+    STELE_METRIC_ADD(at->env->metrics, connections_accepted, 1);
+    stele_trace(at->env, STELE_TRACE_CONN_ACCEPTED, at->net->ops->peer(conn), NULL, session->id, 0, 0);
+    return STELE_OK;
 }
 
 int64_t stele_node_deadline(struct stele_node *node, int shard)
@@ -163,6 +170,8 @@ void stele_node_free(struct stele_node *node)
     if (node == NULL)
         return;
     node->is_freeing = true;
+    for (int i = 0; i < node->shard_count; i++)
+        stele_departures_free(&node->shards[i]);
     for (int i = 0; i < node->shard_count; i++) {
         struct stele_shard *shard = &node->shards[i];
         while (!stele_list_is_empty(&shard->sessions))

@@ -405,12 +405,38 @@ enum stele_err stele_session_new(struct stele_shard *shard, const struct stele_l
     stele_timer_init(&session->memory_timer, memory_fired);
     stele_list_push(&shard->sessions, &session->link);
     shard->session_count++;
-    STELE_METRIC_ADD(shard->env->metrics, connections_accepted, 1);
     stele_shard_arm(shard, &session->idle_timer, session->active_ms + shard->node->limits.idle_ms);
-    stele_trace(shard->env, STELE_TRACE_CONN_ACCEPTED, shard->net->ops->peer(conn), NULL, session->id, 0, 0);
     *out_handler = &session_handler;
     *out_arg = session;
     return STELE_OK;
+}
+
+void stele_session_leave(struct stele_session *session)
+{
+    struct stele_shard *shard = session->shard;
+    STELE_ASSERT(session->conn != NULL && session->call_count == 1);
+    session->conn = NULL;
+    session->paused |= STELE_PAUSE_STOP;
+    stele_timer_cancel(shard->wheel, &session->idle_timer);
+    stele_timer_cancel(shard->wheel, &session->memory_timer);
+    call_free(first_call(session));
+    stele_session_unref(session); /* the connection's */
+}
+
+void stele_session_arrive(struct stele_session *session, const struct stele_frame_header *header,
+                          struct stele_buf *frame)
+{
+    session->refs++;
+    session->frame_header = *header;
+    session->frame = frame;
+    if (session->conn == NULL) {
+        stele_buf_unref(frame);
+        session->frame = NULL;
+    } else {
+        whole_frame(session);
+        unpause(session, STELE_PAUSE_ARRIVAL);
+    }
+    stele_session_unref(session);
 }
 
 void stele_session_stop(struct stele_session *session)

@@ -42,6 +42,7 @@ enum stele_err stele_shard_init(struct stele_shard *shard, struct stele_node *no
     stele_list_init(&shard->unnamed);
     stele_list_init(&shard->unnamed_first);
     stele_list_init(&shard->sessions);
+    stele_list_init(&shard->departures);
     stele_list_init(&shard->cold);
     stele_list_init(&shard->holds);
     stele_list_init(&shard->wishes);
@@ -131,7 +132,8 @@ static void stopped_home(struct stele_task *task)
 static bool has_work(const struct stele_shard *shard)
 {
     struct stele_partition *partition, *next;
-    if (shard->session_count > 0 || shard->opening_count > 0 || !stele_list_is_empty(&shard->opening))
+    if (shard->session_count > 0 || !stele_list_is_empty(&shard->departures) || shard->opening_count > 0 ||
+        !stele_list_is_empty(&shard->opening))
         return true;
     HASH_ITER(hh, shard->partitions, partition, next)
     {

@@ -68,6 +68,7 @@ struct stele_shard {
 
     struct stele_list sessions;
     int session_count;
+    struct stele_list departures; /* connections that it gave to other shards and that are on their way (departure.c) */
     int64_t last_session_id;
     int64_t strangers_told_ms[STELE_STRANGERS_MAX]; /* by node id: when nodes of another cluster may be told of again */
 

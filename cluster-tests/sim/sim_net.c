@@ -75,6 +75,7 @@ static void bury_links(struct sim_event *event)
             sim_event_cancel(link->world, &link->ends[i].pump);
             sim_event_cancel(link->world, &link->ends[i].arrive);
             sim_event_cancel(link->world, &link->ends[i].end);
+            sim_event_cancel(link->world, &link->ends[i].moved);
             free(link->ends[i].pieces);
             free(link->ends[i].pipe);
         }
@@ -95,6 +96,7 @@ static void die(struct stele_conn *conn, bool gives_back)
     stele_list_remove(&conn->in_net);
     sim_event_cancel(world, &conn->pump);
     sim_event_cancel(world, &conn->end);
+    sim_event_cancel(world, &conn->moved);
     sim_event_cancel(world, &peer_of(conn)->arrive);
     struct stele_conn *peer = peer_of(conn);
     if (peer->state == SIM_END_DEAD && !link->is_buried) {
@@ -114,6 +116,10 @@ static void run_end(struct sim_event *event)
 {
     struct stele_conn *conn = STELE_CONTAINER_OF(event, struct stele_conn, end);
     enum sim_end_state state = conn->state;
+    if (state == SIM_END_MOVING) {
+        conn->is_lost = true;
+        return;
+    }
     sim_world_log(conn->link->world, "%s: connection %d is gone: %s", conn->net->env->name, conn->link->number,
                   stele_err_text(conn->why));
     die(conn, true);
@@ -315,7 +321,8 @@ static void run_arrive(struct sim_event *event)
     struct stele_conn *from = STELE_CONTAINER_OF(event, struct stele_conn, arrive), *to = peer_of(from);
     struct sim_world *world = from->link->world;
     bool is_silent = from->link->is_silent && (!from->arrives_still || from->pipe_count == 0);
-    if (is_silent || to->state == SIM_END_DEAD || to->state == SIM_END_CONNECTING || sim_conn_is_blocked(from))
+    if (is_silent || to->state == SIM_END_DEAD || to->state == SIM_END_CONNECTING || to->state == SIM_END_MOVING ||
+        sim_conn_is_blocked(from))
         return;
     if (from->stalled_us > world->now_us) {
         sim_event_at(world, event, from->stalled_us);
@@ -358,6 +365,40 @@ static void net_close(struct stele_conn *conn, bool flush)
         return;
     }
     die(conn, true);
+}
+
+/* On the loop that it came to. */
+static void run_moved(struct sim_event *event)
+{
+    struct stele_conn *conn = STELE_CONTAINER_OF(event, struct stele_conn, moved);
+    struct sim_world *world = conn->link->world;
+    conn->state = SIM_END_OPEN;
+    sim_world_reach(world, SIM_POINT_MOVED);
+    if (conn->taker.taken(conn->taker.arg, conn, &conn->handler, &conn->arg) != STELE_OK)
+        die(conn, true);
+    else if (conn->is_lost)
+        sim_event_hurry(world, &conn->end, 1);
+    else if (conn->state == SIM_END_OPEN)
+        sim_event_hurry(world, &peer_of(conn)->arrive, 1);
+}
+
+static void net_move(struct stele_conn *conn, struct stele_net *to, const struct stele_conn_taker *taker)
+{
+    struct sim_world *world = conn->link->world;
+    struct stele_conn *peer = peer_of(conn);
+    STELE_ASSERT(conn->state != SIM_END_CLOSING && conn->state != SIM_END_MOVING && conn->count == 0);
+    if (conn->state == SIM_END_DEAD)
+        return;
+    sim_event_cancel(world, &conn->pump);
+    sim_event_cancel(world, &peer->arrive);
+    conn->state = SIM_END_MOVING;
+    conn->net = STELE_CONTAINER_OF(to, struct sim_net, net);
+    conn->is_reading_paused = conn->is_lost = false;
+    conn->taker = *taker;
+    conn->pump.env = conn->end.env = conn->moved.env = peer->arrive.env = conn->net->env;
+    stele_list_remove(&conn->in_net);
+    stele_list_push(&conn->net->conns, &conn->in_net);
+    sim_event_after(world, &conn->moved, 1);
 }
 
 static const char *net_peer(struct stele_conn *conn)
@@ -445,6 +486,7 @@ static void end_init(struct sim_link *link, struct stele_conn *conn, size_t pipe
     sim_event_init(&conn->pump, "pump", NULL, run_pump);
     sim_event_init(&conn->arrive, "arrive", NULL, run_arrive);
     sim_event_init(&conn->end, "end", NULL, run_end);
+    sim_event_init(&conn->moved, "moved", NULL, run_moved);
 }
 
 static enum stele_err net_connect(struct stele_net *base, const char *address, const struct stele_conn_handler *handler,
@@ -490,8 +532,12 @@ static enum stele_err net_connect(struct stele_net *base, const char *address, c
     return STELE_OK;
 }
 
-static const struct stele_net_ops net_ops = {
-    .connect = net_connect, .send = net_send, .resume = net_resume, .close = net_close, .peer = net_peer};
+static const struct stele_net_ops net_ops = {.connect = net_connect,
+                                             .send = net_send,
+                                             .resume = net_resume,
+                                             .close = net_close,
+                                             .peer = net_peer,
+                                             .move = net_move};
 
 void sim_net_init(struct sim_net *net, struct sim_env *env)
 {
@@ -516,7 +562,7 @@ static void forget_loop(struct stele_conn *conn)
     struct sim_link *link = conn->link;
     if (link->open.env == conn->net->env)
         sim_event_cancel(link->world, &link->open);
-    conn->pump.env = conn->end.env = NULL;
+    conn->pump.env = conn->end.env = conn->moved.env = NULL;
     peer_of(conn)->arrive.env = NULL;
 }
 

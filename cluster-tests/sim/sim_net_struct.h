@@ -4,7 +4,7 @@
 
 #include "cluster-tests/sim/sim_net.h"
 
-enum sim_end_state { SIM_END_CONNECTING, SIM_END_OPEN, SIM_END_CLOSING, SIM_END_DEAD };
+enum sim_end_state { SIM_END_CONNECTING, SIM_END_OPEN, SIM_END_MOVING, SIM_END_CLOSING, SIM_END_DEAD };
 
 /* One end, with the pipe that its bytes leave through. */
 struct stele_conn {
@@ -24,9 +24,11 @@ struct stele_conn {
     bool arrives_still; /* though the link is silent */
     int64_t stalled_us; /* nothing arrives before */
     int64_t taken_us;   /* when it last took bytes in */
-    struct sim_event pump, arrive, end;
-    enum stele_err why;  /* of end */
-    uint64_t frame_left; /* bytes of the message under way that are still to be handed over */
+    struct sim_event pump, arrive, end, moved;
+    struct stele_conn_taker taker; /* of moved */
+    bool is_lost;                  /* it ended on its way to another loop */
+    enum stele_err why;            /* of end */
+    uint64_t frame_left;           /* bytes of the message under way that are still to be handed over */
     char peer[80];
 };
 

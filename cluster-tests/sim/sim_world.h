@@ -49,6 +49,7 @@ enum sim_stream {
     P(RESET, "reset")                                                                                                  \
     P(STALLED, "stalled")                                                                                              \
     P(HALF_OPEN, "half-open")                                                                                          \
+    P(MOVED, "a connection that went to another loop")                                                                 \
     P(LATE_BYTES, "bytes after a close")                                                                               \
     P(SEND_FULL, "send buffers full")                                                                                  \
     P(READ_PAUSED, "reads paused")                                                                                     \

@@ -1,5 +1,5 @@
-/* Connections over real sockets: file ranges that are not whole, several sockets for one net, limits, addresses, names
- * that are looked up. */
+/* Connections over real sockets: file ranges that are not whole, several sockets for one net, limits, addresses, moves
+ * to another loop, names that are looked up. */
 #include "base/test/support.h"
 #include "host/conn_limits.h"
 #include "host/loop.h"
@@ -490,6 +490,129 @@ static void test_small_frames(void **state)
     }
 }
 
+/* A connection that goes to another loop. */
+
+struct mover {
+    struct end end;
+    struct stele_net *to;
+    struct stele_conn_taker taker;
+    size_t taken; /* by the first loop */
+    bool is_gone;
+};
+
+static void mover_space(void *arg, uint8_t **out_at, size_t *out_bytes)
+{
+    struct mover *mover = STELE_CONTAINER_OF(arg, struct mover, end);
+    assert_false(mover->is_gone);
+    *out_at = mover->end.room;
+    *out_bytes = 10;
+}
+
+static void mover_received(void *arg, size_t count)
+{
+    struct mover *mover = STELE_CONTAINER_OF(arg, struct mover, end);
+    assert_false(mover->is_gone);
+    mover->taken += count;
+    if (mover->taken < 100)
+        return;
+    mover->is_gone = true;
+    stele_tcp_net(world.tcp)->ops->move(mover->end.conn, mover->to, &mover->taker);
+}
+
+static const struct stele_conn_handler mover_handler = {
+    .space = mover_space, .received = mover_received, .sent = end_sent, .closed = end_closed};
+
+/* Who has it then. */
+struct settler {
+    struct end end;
+    uint8_t bytes[1000];
+    size_t count;
+    int taken;
+    enum stele_err answer;
+};
+
+static void settler_space(void *arg, uint8_t **out_at, size_t *out_bytes)
+{
+    struct settler *settler = STELE_CONTAINER_OF(arg, struct settler, end);
+    *out_at = settler->bytes + settler->count;
+    *out_bytes = stele_min_size(7, sizeof(settler->bytes) - settler->count);
+}
+
+static void settler_received(void *arg, size_t count)
+{
+    STELE_CONTAINER_OF(arg, struct settler, end)->count += count;
+}
+
+static const struct stele_conn_handler settler_handler = {
+    .space = settler_space, .received = settler_received, .sent = end_sent, .closed = end_closed};
+
+static enum stele_err settle(void *arg, struct stele_conn *conn, const struct stele_conn_handler **out_handler,
+                             void **out_arg)
+{
+    struct settler *settler = arg;
+    settler->taken++;
+    settler->end.conn = conn;
+    *out_handler = &settler_handler;
+    *out_arg = &settler->end;
+    return settler->answer;
+}
+
+/* Moved from the middle of what it received, a connection goes on at the other loop with the byte behind, and sends
+ * from there. One that is not taken, or for whose rest there is no memory, ends there, and one whose new loop goes
+ * before it came is closed: the first loop has nothing of any of them. */
+static void test_move(void **state)
+{
+    enum { WHOLE, REFUSED, NO_ROOM, ABANDONED, CASES };
+    uint8_t sent[600], got[16];
+    (void)state;
+    for (size_t i = 0; i < sizeof(sent); i++)
+        sent[i] = byte_at(i);
+    for (int i = 0; i < CASES; i++) {
+        struct stele_loop_options options = {.mem = &world.mem.mem, .vfs = world.vfs};
+        struct stele_loop *loop = stele_loop_new(&options);
+        struct stele_tcp *tcp = stele_tcp_new(loop);
+        struct settler settler = {.answer = i == REFUSED ? STELE_CLOSED : STELE_OK};
+        struct mover mover = {.to = stele_tcp_net(tcp), .taker = {.taken = settle, .arg = &settler}};
+        size_t count = 0;
+        int fd = -1;
+        world.next_handler = &mover_handler;
+        world.next_end = &mover.end;
+        mover.end.conn = dial_end(&fd)->conn;
+        assert_int_equal(send(fd, sent, 500, 0), 500);
+        if (i == NO_ROOM)
+            stele_test_mem_fail(&world.mem, 1, true);
+        for (int k = 0; k < ROUNDS_MAX && stele_tcp_count(world.tcp) > 0; k++)
+            turn();
+        stele_test_mem_fail(&world.mem, 0, false);
+        assert_int_equal(stele_tcp_count(world.tcp), 0);
+        assert_int_equal(mover.taken, 100);
+        assert_int_equal(send(fd, sent + 500, 100, 0), 100);
+        for (int k = 0; k < ROUNDS_MAX && i != ABANDONED && settler.taken == 0; k++)
+            stele_loop_run_once(loop, 5);
+        if (i == WHOLE) {
+            for (int k = 0; k < ROUNDS_MAX && settler.count < 500; k++)
+                stele_loop_run_once(loop, 5);
+            assert_int_equal(settler.count, 500);
+            assert_memory_equal(settler.bytes, sent + 100, 500);
+            struct stele_buf *buf = stele_buf_new(&world.mem.mem, STELE_MEM_REQUEST, 3);
+            memcpy(buf->bytes, "abc", 3);
+            struct stele_piece piece = {.buf = buf, .at = buf->bytes, .bytes = 3};
+            assert_ok(stele_tcp_net(tcp)->ops->send(settler.end.conn, &piece, 1));
+            stele_buf_unref(buf);
+            stele_loop_run_once(loop, 5);
+            assert_int_equal(recv(fd, got, sizeof(got), 0), 3);
+            assert_memory_equal(got, "abc", 3);
+        }
+        assert_int_equal(settler.end.is_closed, i == NO_ROOM);
+        assert_int_equal(settler.taken, i != ABANDONED);
+        stele_tcp_free(tcp);
+        stele_loop_free(loop);
+        assert_true(drain(fd, got, &count));
+        assert_int_equal(count, 0);
+        close(fd);
+    }
+}
+
 /* Names, as threads look them up. */
 
 static struct {
@@ -659,6 +782,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_doors, setup, teardown),
         cmocka_unit_test_setup_teardown(test_bind, setup, teardown),
         cmocka_unit_test_setup_teardown(test_small_frames, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_move, setup, teardown),
         cmocka_unit_test_setup_teardown(test_names, setup, teardown),
         cmocka_unit_test_setup_teardown(test_slow_name, setup, teardown),
         cmocka_unit_test_setup(test_end_amid_lookups, setup),
