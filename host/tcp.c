@@ -11,7 +11,8 @@
 #include <unistd.h>
 
 enum {
-    IOV_MAX_HERE = 64,
+    IOV_MAX_HERE = 256,
+    LITTLE_BYTES = 8192,        /* file ranges up to here go along with buffers, together */
     SEND_BYTES_ROUND = 4 << 20, /* of one connection before others have their turn */
     LINGER_S = 10,              /* a closed connection whose peer does not read is dropped then */
 };
@@ -161,16 +162,30 @@ static const char *tcp_peer(struct stele_conn *conn)
     return conn->peer;
 }
 
-/* The leading buffer pieces in one call. Returns what sendmsg does. */
+/* Reads a little range into `room`. False: it is to be sent from the file, which also says what is wrong with it. */
+static bool read_little(const struct stele_piece *piece, uint8_t *room, size_t room_bytes)
+{
+    struct stele_file *file = piece->file->file;
+    size_t got = 0;
+    return piece->bytes <= room_bytes && !piece->file->is_revoked &&
+           file->vfs->ops->pread(file, room, piece->bytes, piece->pos, &got) == STELE_OK && got == piece->bytes;
+}
+
+/* The leading buffer pieces in one call, little file ranges between and behind them along: a call and a segment of TCP
+ * for each would cost more than the copy. Returns what sendmsg does. */
 static ssize_t send_buffers(struct stele_conn *conn)
 {
     struct iovec iov[IOV_MAX_HERE];
+    uint8_t little[LITTLE_BYTES];
+    size_t read = 0;
     int used = 0;
-    while (used < conn->count && used < IOV_MAX_HERE && piece_at(conn, used)->buf != NULL) {
+    for (; used < conn->count && used < IOV_MAX_HERE; used++) {
         const struct stele_piece *piece = piece_at(conn, used);
-        iov[used].iov_base = (void *)(uintptr_t)piece->at;
+        if (piece->buf == NULL && !read_little(piece, little + read, sizeof(little) - read))
+            break;
+        iov[used].iov_base = piece->buf != NULL ? (void *)(uintptr_t)piece->at : little + read;
         iov[used].iov_len = piece->bytes;
-        used++;
+        read += piece->buf == NULL ? piece->bytes : 0;
     }
     struct msghdr message = {.msg_iov = iov, .msg_iovlen = (size_t)used};
     int more = used < conn->count ? MSG_MORE : 0;
