@@ -66,10 +66,15 @@ struct stele_result stele_client__failure(enum stele_err err, const char *format
 static bool is_address_list(const char *text)
 {
     for (;;) {
-        size_t bytes = strcspn(text, ","), host_bytes = bytes;
-        while (host_bytes > 0 && text[host_bytes - 1] >= '0' && text[host_bytes - 1] <= '9')
-            host_bytes--;
-        if (host_bytes < 2 || text[host_bytes - 1] != ':' || host_bytes == bytes || bytes >= STELE_ADDRESS_BYTES)
+        char address[STELE_ADDRESS_BYTES], host[STELE_HOST_BYTES];
+        size_t bytes = strcspn(text, ",");
+        int32_t port = 0;
+        if (bytes >= sizeof(address))
+            return false;
+        memcpy(address, text, bytes);
+        address[bytes] = 0;
+        if (stele_address_split(address, host, &port) != STELE_OK || port == 0 || host[0] == 0 ||
+            strpbrk(host, " \t") != NULL)
             return false;
         if (text[bytes] == 0)
             return true;

@@ -240,6 +240,10 @@ static const struct construct_case bad_clients[] = {
     {":7835", NULL, NULL, STELE_INVALID_ARGUMENT, "HOST:PORT"},
     {"a:1,", NULL, NULL, STELE_INVALID_ARGUMENT, "HOST:PORT"},
     {"a:1,b:x", NULL, NULL, STELE_INVALID_ARGUMENT, "HOST:PORT"},
+    {"a:1,b:0", NULL, NULL, STELE_INVALID_ARGUMENT, "HOST:PORT"},
+    {"a:65536", NULL, NULL, STELE_INVALID_ARGUMENT, "HOST:PORT"},
+    {"::1:7835", NULL, NULL, STELE_INVALID_ARGUMENT, "HOST:PORT"},
+    {"a:1, b:1", NULL, NULL, STELE_INVALID_ARGUMENT, "HOST:PORT"},
     {"a:1", "linger", "1", STELE_INVALID_CONFIG, "linger.ms"},
     {"a:1", "acks", "2", STELE_INVALID_CONFIG, "all,-1,0,1"},
 };
