@@ -313,6 +313,9 @@ static void strike(struct cluster *run, const struct cluster_fault *fault)
     case CLUSTER_WRITE_FAIL:
         fail_call(node, SIM_DISK_BIT(SIM_DISK_WRITE), fault->arg);
         break;
+    case CLUSTER_BIT_ROT:
+        cluster_rot(node, (uint64_t)fault->arg);
+        break;
     case CLUSTER_ROT:
         rot(node, fault);
         break;

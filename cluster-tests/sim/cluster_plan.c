@@ -52,7 +52,8 @@ const char *cluster_class_name(enum cluster_class class)
                                                            "moves",
                                                            "voters",
                                                            "disk moves",
-                                                           "failed directories"};
+                                                           "failed directories",
+                                                           "rotten batches"};
     return names[class];
 }
 
@@ -235,6 +236,9 @@ static void draw_fault(struct maker *maker, struct cluster_fault *fault, enum cl
         fault->kind = draw(maker, 0, 2) == 0 ? CLUSTER_DIR_FULL : CLUSTER_DIR_FAIL;
         fault->arg = draw(maker, 0, CLUSTER_DIRS_MAX - 1);
         fault->for_us = draw_log(maker, SECOND_US / 10, 30 * SECOND_US);
+    } else if (class == CLUSTER_CLASS_ROT) {
+        fault->kind = CLUSTER_BIT_ROT;
+        fault->arg = draw(maker, 0, INT32_MAX);
     } else if (class >= CLUSTER_CLASS_DELAY) {
         draw_link(maker, fault, class);
     } else {
@@ -321,7 +325,8 @@ void cluster_plan_make(struct cluster_plan *plan, const struct cluster_plan_fram
             /* Who goes for good must not be missed by those that are left: a majority that it was of. */
             if (class == CLUSTER_CLASS_VOTERS && (plan->node_count < 3 || has_gone))
                 continue;
-            if (class == CLUSTER_CLASS_WIPE && (node != wiped || plan->node_count < 3))
+            bool is_of_one = class == CLUSTER_CLASS_WIPE || class == CLUSTER_CLASS_ROT;
+            if (is_of_one && (node != wiped || plan->node_count < 3))
                 continue;
             make_class(&maker, (enum cluster_class) class, mean_us);
         }

@@ -55,7 +55,8 @@
     F(RELOCATE, "relocate", DISK_MOVES)          /* on node arg / 10 to its log directory arg % 10, from 0 on */       \
     /* Of one log directory of a, by its number, while the others go on. */                                            \
     F(DIR_FAIL, "dir-fail", DIRECTORY) /* every call of arg fails; then the node is started anew */                    \
-    F(DIR_FULL, "dir-full", DIRECTORY) /* arg has no room */
+    F(DIR_FULL, "dir-full", DIRECTORY) /* arg has no room */                                                           \
+    F(BIT_ROT, "bit-rot", ROT)         /* of a batch that a has synced, and another in sync too; arg: seed */
 
 enum cluster_fault_kind {
 #define F(name, text, class) CLUSTER_##name,
@@ -88,6 +89,7 @@ enum cluster_class {
     CLUSTER_CLASS_VOTERS,
     CLUSTER_CLASS_DISK_MOVES,
     CLUSTER_CLASS_DIRECTORY,
+    CLUSTER_CLASS_ROT,
     CLUSTER_CLASS_COUNT
 };
 

@@ -33,7 +33,7 @@ static bool is_rotten(const struct look *look, bool is_there, const struct stele
 {
     struct stele_batch_header checked;
     size_t bytes = 0;
-    if (sim_disk_stats(look->node->server.disk)->rotten == 0)
+    if (sim_disk_stats(look->node->server.disk)->rotten == 0 && look->node->rots == 0)
         return false;
     if (!is_there || header->base_offset > known->base_offset || header->crc == known->crc)
         return true;

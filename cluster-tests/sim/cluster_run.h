@@ -77,7 +77,10 @@ enum {
     P(DIR_FAILED, "log directories offline while their node goes on")                                                  \
     P(DIR_FULL, "log directories full while others are not")                                                           \
     P(RELOCATED, "replicas in another log directory")                                                                  \
-    P(RELOCATE_FAILED, "replicas not moved to another log directory")
+    P(RELOCATE_FAILED, "replicas not moved to another log directory")                                                  \
+    P(ROTTEN, "batches that rotted")                                                                                   \
+    P(ROT_TOLD, "rot found by who read it")                                                                            \
+    P(REPAIRED, "damaged ranges fetched again")
 
 enum cluster_point {
 #define P(name, text) CLUSTER_POINT_##name,
@@ -127,6 +130,7 @@ struct cluster_node {
     bool is_disk_full, is_disk_unreadable;
     int dir_count;
     int dirs_broken[CLUSTER_DIRS_MAX], dirs_full[CLUSTER_DIRS_MAX]; /* by so many lines */
+    int64_t rots;                                                   /* of batches, on this disk or one before */
     bool wants_mount;        /* a directory works again, when it is mounted anew */
     bool is_short_of_memory; /* or was, in this life */
     uint32_t no_memory;      /* allocations that fail, per million */
@@ -267,6 +271,11 @@ void cluster_fault_strike(struct cluster *run, struct cluster_line *line);
 void cluster_fault_mend(struct cluster *run, struct cluster_line *line);
 /** No more; what lasted ends, but for what never does. */
 void cluster_faults_end(struct cluster *run);
+
+/* cluster_rot.c */
+
+/** Damages a batch of the node, by a seed, or none. */
+void cluster_rot(struct cluster_node *node, uint64_t seed);
 
 /* cluster_quorum.c */
 

@@ -169,6 +169,10 @@ static void traced(struct sim_server *server, const struct stele_trace_event *ev
         cluster_reach(node->run, CLUSTER_POINT_DIR_FAILED);
     if (event->kind == STELE_TRACE_DIR_FULL && cluster_node_has_full_dir(node))
         cluster_reach(node->run, CLUSTER_POINT_DIR_FULL);
+    if (event->kind == STELE_TRACE_LOG_ROTTED)
+        cluster_reach(node->run, CLUSTER_POINT_ROT_TOLD);
+    if (event->kind == STELE_TRACE_REPLICA_REPAIRED)
+        cluster_reach(node->run, CLUSTER_POINT_REPAIRED);
     if (event->kind == STELE_TRACE_MOVE_ENDED)
         cluster_reach(node->run, CLUSTER_POINT_RELOCATED);
     if (event->kind == STELE_TRACE_MOVE_DROPPED || event->kind == STELE_TRACE_MOVE_FAILED)
