@@ -24,6 +24,18 @@ static void ask_again(struct stele_refresh *refresh)
     refresh->next_ms = refresh->backoff.at_ms;
 }
 
+/* Whether it is another topic than is known, by the word of one node alone of a cluster. Where no other answers it is
+ * believed when it says so again: see choose_node. */
+static bool is_doubtful(struct stele_refresh *refresh, const struct stele_uuid *topic_id)
+{
+    bool is_told = refresh->is_other_told && stele_uuid_equal(&refresh->other_id, topic_id);
+    bool is_other = refresh->client->is_cluster && !stele_uuid_equal(&refresh->leaders->topic_id, topic_id);
+    refresh->is_other_told = is_other && !is_told && refresh->node->node_id >= 0; /* `any` may be the next one */
+    refresh->other_id = *topic_id;
+    refresh->other_from = refresh->node;
+    return is_other && !is_told;
+}
+
 static enum stele_err take(struct stele_refresh *refresh, const struct stele_metadata_response *metadata)
 {
     for (size_t i = 0; metadata->err == STELE_OK && i < metadata->topic_count; i++) {
@@ -33,6 +45,10 @@ static enum stele_err take(struct stele_refresh *refresh, const struct stele_met
         if (topic->err != STELE_OK)
             return topic->err;
         enum stele_err err = stele_client__take_nodes(refresh->client, metadata->nodes, metadata->node_count);
+        if (err == STELE_OK && is_doubtful(refresh, &topic->topic_id)) {
+            refresh->is_urgent = true; /* another node is asked */
+            return STELE_UNKNOWN_TOPIC_ID;
+        }
         if (err == STELE_OK)
             err = stele_leaders__take(refresh->leaders, topic);
         return err == STELE_OK ? refresh->changed(refresh, &topic->topic_id, refresh->leaders->count) : err;
@@ -44,6 +60,8 @@ static void refresh_done(struct stele_call *call, enum stele_err err, const stru
 {
     struct stele_refresh *refresh = STELE_CONTAINER_OF(call, struct stele_refresh, call);
     refresh->is_asking = false;
+    if (err != STELE_OK)
+        refresh->other_from = NULL;
     if (err == STELE_OK)
         err = take(refresh, &answer->response->body.metadata);
     if (err == STELE_OK) {
@@ -81,12 +99,15 @@ static void choose_node(struct stele_refresh *refresh)
     struct stele_client *client = refresh->client;
     bool takes_turns = refresh->is_urgent && client->is_cluster;
     refresh->node = takes_turns ? stele_client__next_node(client) : &client->any;
+    if (takes_turns && refresh->is_other_told && refresh->node == refresh->other_from)
+        refresh->node = stele_client__next_node(client);
 }
 
 void stele_refresh__tick(struct stele_refresh *refresh, int64_t now_ms)
 {
     if (refresh->is_asking && stele_client__is_unreached(refresh->node, STELE_FOR_CONTROL, &refresh->call)) {
         stele_client__cancel(refresh->node, STELE_FOR_CONTROL, &refresh->call);
+        refresh->other_from = NULL;
         ask_again(refresh);
     }
     if (refresh->is_asking || now_ms < refresh->next_ms)

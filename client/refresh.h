@@ -1,6 +1,7 @@
 /* Keeps what a producer or consumer knows of its topic up to date: every metadata.max.age.ms, and soon after an error
  * that says that something changed. In a cluster the nodes are asked by turns then: the one that was asked last may be
- * cut off from the others, and know of no change. */
+ * cut off from the others, and know of no change. So it may tell of the topic that was there before, under the same
+ * name: another one than is known counts when two nodes in a row tell of it. */
 #ifndef STELE_CLIENT_REFRESH_H
 #define STELE_CLIENT_REFRESH_H
 
@@ -15,6 +16,9 @@ struct stele_refresh {
     struct stele_call call;
     bool is_asking, is_urgent;
     struct stele_backoff backoff;
+    bool is_other_told;                         /* the last answer was of another topic, */
+    struct stele_uuid other_id;                 /* this one, */
+    const struct stele_client_node *other_from; /* by this node; NULL: the next one that was asked gave no answer */
     /* The topic as it is now, its leaders taken; called from poll. Errors: NO_MEMORY, then it is called again. */
     enum stele_err (*changed)(struct stele_refresh *refresh, const struct stele_uuid *topic_id, int32_t partitions);
 };

@@ -577,6 +577,8 @@ static void on_metadata(struct stele_conn *conn, const struct stele_request *req
          .partitions = partitions,
          .partition_count = (size_t)peer->partition_count},
         {.name = "apple", .topic_id = peer->topic_id, .partitions = partitions, .partition_count = 2}};
+    if (conn->node != NULL && conn->node->has_old_topic)
+        memset(topics[1].topic_id.bytes, 0x11, sizeof(topics[1].topic_id.bytes));
     struct stele_metadata_topic unknown = {.err = STELE_UNKNOWN_TOPIC_OR_PARTITION};
     struct stele_response response = {.body.metadata = {.controller_id = 1,
                                                         .topics = topics,

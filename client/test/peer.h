@@ -45,6 +45,7 @@ struct peer_node {
     int32_t port;
     bool is_down;                                      /* refuses connections */
     bool is_stale;                                     /* learns of no new leader */
+    bool has_old_topic;                                /* has not heard that the topic was made anew */
     bool is_mute;                                      /* reads and never answers */
     bool holds_produces;                               /* reads none until it is false again, */
     int produces_let;                                  /* but so many */

@@ -773,6 +773,35 @@ static void test_late_answer_of_who_leads_now(void **state)
     }
 }
 
+/* A node that is cut off tells of the topic that was there before: nobody who reads the new one, or writes to it, takes
+ * that for news. What all tell is. */
+static void test_topic_of_before(void **state)
+{
+    struct producer_world *world = *state;
+    struct peer *peer = &world->peer;
+    struct stele_record_view record;
+    struct stele_client *client = peer_client(peer, quick);
+    struct stele_consumer *consumer = consumer_of(client, earliest);
+    peer_node(peer, 2)->has_old_topic = true;
+    append(peer, 0, 3);
+    assert_int_equal(stele_consumer_assign(consumer, 0, 0).code, 0);
+    for (int64_t at = 0; peer_node(peer, 2)->metadatas < 3; at++) {
+        assert_true(at < 100);
+        read_next(consumer, 0, at);
+        append(peer, 0, 1);
+        peer->fetch_errs[0] = STELE_NOT_LEADER_OR_FOLLOWER; /* so that all are asked by turns */
+        peer->fetch_err_count = 1;
+    }
+    memset(peer->topic_id.bytes, 0x77, sizeof(peer->topic_id.bytes));
+    peer->checks_topic_id = true;
+    struct stele_result result = {.code = 0};
+    for (int i = 0; i < 5 && result.code == 0; i++)
+        result = stele_consumer_next(consumer, 5000, &record);
+    assert_int_equal(result.code, STELE_INCONSISTENT_TOPIC_ID);
+    stele_consumer_free(consumer);
+    stele_client_free(client);
+}
+
 static void delete_records(struct peer *peer, const struct stele_request *request, struct stele_response *response)
 {
     static struct stele_delete_records_result result;
@@ -988,6 +1017,7 @@ int main(void)
         CASE(test_unknown_replica),
         CASE(test_late_answer_of_a_replica),
         CASE(test_late_answer_of_who_leads_now),
+        CASE(test_topic_of_before),
         CASE(test_admin_at_the_leaders),
         CASE(test_logs_of_the_leaders),
         CASE(test_moves_at_random),
