@@ -88,8 +88,16 @@ latency() {  # WHO TOPIC: p50 and p99 in us, records a second
     fi
 }
 
+producers() {  # WHO TOPIC PRODUCERS: requests of a single record a second, of so many connections
+    if [ "$1" = kafka ]; then
+        kafka_client "$root/bench/ManyProducers.java" "$kafka_servers" "$2" "$3" "$seconds"
+    else
+        "$bin/bench_producers" "$stele_servers" "$2" "$3" "$seconds"
+    fi
+}
+
 measure() {  # WHO: on a cluster of its own
-    local before speed p50 p99 synced=flush.before.ack=true singles=40000
+    local before speed p50 p99 count synced=flush.before.ack=true singles=40000
     [ "$1" = stele ] || { synced=flush.messages=1 singles=4000; }
     make_topic "$1" "load$turn" 1
     settle
@@ -106,12 +114,14 @@ measure() {  # WHO: on a cluster of its own
     note "$1.p99" "$p99"
     note "$1.rate" "$speed"
     note "$1.single" "$(produce "$1" "rate$turn" $((seconds * singles)) 100 1 0)"
+    for count in 4 16; do note "$1.single.$count" "$(producers "$1" "rate$turn" $count)"; done
     forget "$1" "rate$turn"
     for partitions in 1 100; do
         make_topic "$1" "sync$partitions-$turn" $partitions "$synced"
         settle
         note "$1.sync$partitions.mbs" "$(mbs "$(produce "$1" "sync$partitions-$turn" $((records / 2)) 1024 1048576 100)")"
         note "$1.sync$partitions.single" "$(produce "$1" "sync$partitions-$turn" $((seconds * singles / 2)) 100 1 0)"
+        for count in 4 16; do note "$1.sync$partitions.single.$count" "$(producers "$1" "sync$partitions-$turn" $count)"; done
         forget "$1" "sync$partitions-$turn"
     done
 }
@@ -253,7 +263,7 @@ for one in $who; do
     measure_many "$one"
 done
 for one in kafka stele; do # what was not measured
-    for key in produce.cpu produce.mbs p50 p99 rate single sync1.mbs sync1.single sync100.mbs sync100.single gap.leader gap.controller many.make many.idle many.rss many.start; do
+    for key in produce.cpu produce.mbs p50 p99 rate single{,.4,.16} sync1.mbs sync1.single{,.4,.16} sync100.mbs sync100.single{,.4,.16} gap.leader gap.controller many.make many.idle many.rss many.start; do
         [ -f "$work/figure.$one.$key" ] || echo 0 >"$work/figure.$one.$key"
     done
 done
@@ -268,10 +278,13 @@ pair "produce latency at $rate records/s, linger 1 ms: p50 ms" ms p50 "1"
 pair "produce latency at $rate records/s, linger 1 ms: p99 ms" ms p99 "4"
 pair "records/s that came in" f0 rate "$rate"
 pair "requests of a single record: 1/s" f0 single "40000"
+for count in 4 16; do pair "the same, $count producers: 1/s" f0 single.$count ""; done
 pair "synced before each answer: MB/s" f0 sync1.mbs "3 times"
 pair "synced before each answer: requests/s" f0 sync1.single "20000"
-pair "the same, 100 partitions: MB/s" f0 sync100.mbs "3 times"
-pair "the same, 100 partitions: requests/s" f0 sync100.single "20000"
+for count in 4 16; do pair "synced, $count producers: requests/s" f0 sync1.single.$count ""; done
+pair "synced, 100 partitions: MB/s" f0 sync100.mbs "3 times"
+pair "synced, 100 partitions: requests/s" f0 sync100.single "20000"
+for count in 4 16; do pair "synced, 100 partitions, $count producers: requests/s" f0 sync100.single.$count ""; done
 for role in leader controller; do
     pair "$role killed: longest gap between two answers, median ms" f0 gap.$role "400"
     pair "$role killed: 99 % of the gaps, ms" q99 gap.$role "1000"
