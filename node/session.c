@@ -324,8 +324,10 @@ static void session_space(void *arg, uint8_t **out_at, size_t *out_bytes)
 {
     struct stele_session *session = arg;
     *out_bytes = 0;
-    /* A frame that has begun is read to its end, whatever pauses new ones. */
-    if (session->frame == NULL && session->got == 0 && memory_is_short(session->shard->env->mem))
+    /* A frame that has begun is read to its end, whatever pauses new ones. What other nodes send is small, and the
+     * produces that hold the memory may wait for it. */
+    bool may_pause = session->frame == NULL && session->got == 0 && !session->is_of_node;
+    if (may_pause && memory_is_short(session->shard->env->mem))
         pause_for_memory(session);
     bool is_inside = session->frame != NULL && (session->paused & (STELE_PAUSE_STOP | STELE_PAUSE_MEMORY)) == 0;
     if (session->paused != 0 && !is_inside) {
