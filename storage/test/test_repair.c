@@ -372,6 +372,46 @@ static void test_crash_at_every_step(void **state)
     }
 }
 
+/* The same where the log's start is in the range: nothing from the start on is lost by a crash, and the hole before it
+ * does not hide what was written behind it. */
+static void test_crash_with_start_in_the_range(void **state)
+{
+    static const enum sim_disk_crash_mode modes[] = {SIM_DISK_KILL, SIM_DISK_ORDERED, SIM_DISK_ADVERSARIAL};
+    (void)state;
+    for (size_t i = 0; i < STELE_ARRAY_LEN(damages); i++) {
+        for (int64_t start = 2; start < peer.end; start += 3) {
+            bool has_struck = true;
+            for (int64_t at = 1; has_struck; at++) {
+                struct log_world *w = begin();
+                damages[i].damage(w);
+                w->open.log_start_offset = start;
+                open_suspect(w);
+                assert_ok(stele_log_flush(w->log));
+                uint64_t damaged = damaged_bits(w->log);
+                sim_disk_seed(w->disk, (uint64_t)at);
+                sim_disk_arm(w->disk, at, &(struct sim_disk_fault){.is_crash = true});
+                (void)repair(w, BYTES_MAX);
+                has_struck = sim_disk_has_struck(w->disk);
+                if (has_struck)
+                    sim_disk_crash(w->disk, modes[(size_t)at % STELE_ARRAY_LEN(modes)]);
+                sim_disk_heal(w->disk);
+                w->open.is_suspect = at % 2 == 0;
+                world_reopen(w, peer.end, peer.end);
+                assert_int_equal(stele_log_end_offset(w->log), peer.end);
+                assert_int_equal(damaged_bits(w->log) & ~damaged, 0);
+                open_suspect(w);
+                assert_int_equal(damaged_bits(w->log) & ~damaged, 0);
+                assert_true(repair(w, BYTES_MAX));
+                open_suspect(w);
+                assert_int_equal(stele_log_damaged_count(w->log), 0);
+                assert_int_equal(stele_log_end_offset(w->log), peer.end);
+                world_check_readable(w, start, peer.end);
+                finish(w);
+            }
+        }
+    }
+}
+
 /* The n-th call fails, or finds no room, or the n-th allocation: nothing is lost by it, and it is done again. */
 static void test_failures(void **state)
 {
@@ -444,11 +484,9 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_repaired),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_start_in_the_range),
-        cmocka_unit_test(test_failures),
-        cmocka_unit_test(test_crash_at_every_step),
+        cmocka_unit_test(test_repaired),           cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_start_in_the_range), cmocka_unit_test(test_crash_with_start_in_the_range),
+        cmocka_unit_test(test_failures),           cmocka_unit_test(test_crash_at_every_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
