@@ -45,6 +45,7 @@ static void end_delay(struct stele_follower *follower)
 static void begin_generation(struct stele_follower *follower)
 {
     follower->generation++;
+    follower->has_agreed = false;
     follower->reported_synced_offset = STELE_OFFSET_NONE;
 }
 
@@ -127,7 +128,10 @@ static void cut(struct stele_follower *follower, const struct stele_follower_eve
     } else {
         STELE_REACHED(follower, STELE_FOLLOWER_REACHED_CUT);
     }
-    if (cut_offset < event->log.start_offset && event->answer.log_start_offset >= 0) {
+    /* The leader deleted all that it could be compared with: what is below is as unknown as what is above, and a start
+     * that is not on the disk when the power fails would bring it back. */
+    bool is_unknown = cut_offset <= event->answer.log_start_offset;
+    if ((cut_offset < event->log.start_offset || is_unknown) && event->answer.log_start_offset >= 0) {
         start_over(follower, event, update);
         return;
     }
@@ -186,6 +190,14 @@ static int64_t clamp(int64_t value, int64_t low, int64_t high)
     return stele_max_i64(stele_min_i64(value, high), low);
 }
 
+/* The leader's log begins where this one ends, and they never agreed on a batch: the epoch of the last one fits any
+ * that the leader deleted. See cut. */
+static bool is_unknown(const struct stele_follower *follower, const struct stele_follower_event *event)
+{
+    return !follower->has_agreed && event->answer.log_start_offset == event->log.end_offset &&
+           event->log.start_offset < event->log.end_offset;
+}
+
 /* Append, then the watermark, then the start (2.7.3). */
 static void take_records(struct stele_follower *follower, const struct stele_follower_event *event,
                          struct stele_follower_update *update)
@@ -193,6 +205,12 @@ static void take_records(struct stele_follower *follower, const struct stele_fol
     const struct stele_fetched_records *records = &event->records;
     STELE_ASSERT(records->end_offset >= event->log.end_offset);
     int64_t start_offset = event->log.start_offset;
+    if (is_unknown(follower, event)) {
+        end_delay(follower);
+        start_over(follower, event, update);
+        return;
+    }
+    follower->has_agreed = true;
     if (records->end_offset > event->log.end_offset) {
         update->append_end_offset = records->end_offset;
         if (records->base_offset < event->log.end_offset) {

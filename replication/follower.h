@@ -12,7 +12,9 @@
  *  3. A diverging answer cuts and does nothing else: its watermark may lie above the cut (KAFKA-14704).
  *  4. Where to cut comes from epochs, never from the high watermark (KIP-101). The cut is asked for also at or above
  * the end: entries of the index that hold no record must go (KAFKA-10706).
- *  5. Metadata alone names the leader. A leader epoch never falls.
+ *  5. A log that cannot be compared, since the leader deleted all up to where they may differ, begins anew at the
+ * leader's start: what it holds below may never have been committed.
+ *  6. Metadata alone names the leader. A leader epoch never falls.
  *
  * While the node itself leads, the owner feeds it nothing: the next FOLLOW is of a newer epoch.
  *
@@ -70,6 +72,7 @@ struct stele_follower {
     int64_t reported_synced_offset; /* in the last fetch of this leader epoch; -1: none */
     int64_t damaged_offset;         /* -1: whole */
     bool is_read_from;
+    bool has_agreed;  /* with this leader, on what is below the log's end: since the last cut or restart */
     uint64_t reached; /* bits of enum stele_follower_reached, for tests */
 };
 

@@ -241,6 +241,35 @@ static void test_log_behind_the_leader_begins_anew(void **state)
     }
 }
 
+/* The leader deleted all up to where the two may differ. What this log has below was perhaps never committed, and would
+ * be back after a loss of power that takes a start that was only raised; so the log begins anew. Not when they agreed
+ * on something above: then all below is the leader's too. */
+static void test_log_that_cannot_be_compared_begins_anew(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t their_start;
+        struct stele_epoch_end diverging;
+        bool has_agreed;
+        int64_t restart, cut, start; /* -1: none */
+    } cases[] = {{10, {-1, -1}, false, 10, -1, -1}, {10, {-1, -1}, true, -1, -1, 10}, {9, {-1, -1}, false, -1, -1, 9},
+                 {7, {3, 7}, false, 7, -1, -1},     {7, {3, 7}, true, 7, -1, -1},     {7, {3, 8}, false, -1, 8, -1}};
+    for (size_t i = 0; i < STELE_ARRAY_LEN(cases); i++) {
+        struct fixture fixture;
+        begin(&fixture, 10);
+        struct stele_follower_event event = answer_of(&fixture);
+        event.answer.log_start_offset = 4;
+        if (cases[i].has_agreed)
+            step(&fixture, event);
+        event.answer.log_start_offset = cases[i].their_start;
+        event.answer.diverging = cases[i].diverging;
+        step(&fixture, event);
+        assert_int_equal(fixture.update.has_restart ? fixture.update.restart_offset : -1, cases[i].restart);
+        assert_int_equal(fixture.update.has_cut ? fixture.update.cut_offset : -1, cases[i].cut);
+        assert_int_equal(fixture.update.has_start ? fixture.update.start_offset : -1, cases[i].start);
+    }
+}
+
 /* A log that is empty, and knows no epoch, stays where it is, though its leader begins below: it may be in sync, and
  * its end is what it stands for. */
 static void test_empty_log_keeps_its_end(void **state)
@@ -438,6 +467,7 @@ int main(void)
         cmocka_unit_test(test_nonsense_divergence),
         cmocka_unit_test(test_out_of_range),
         cmocka_unit_test(test_log_behind_the_leader_begins_anew),
+        cmocka_unit_test(test_log_that_cannot_be_compared_begins_anew),
         cmocka_unit_test(test_empty_log_keeps_its_end),
         cmocka_unit_test(test_out_of_range_of_an_old_leader),
         cmocka_unit_test(test_which_batches_are_taken),
