@@ -200,8 +200,9 @@ static const char *how_came(const struct stele_registration_verdict *verdict, bo
         return "an older copy of a log directory was put back: all that lay there counts as lost";
     if (verdict->lost_directories != 0)
         return "a log directory of its is gone or was broken: all that lay there counts as lost";
-    return verdict->has_lost_memory ? "its machine stopped under it: what was not synced counts as lost"
-                                    : "it kept all that it had";
+    return verdict->has_lost_memory
+               ? "its machine stopped under it, or a sync failed: what was not synced counts as lost"
+               : "it kept all that it had";
 }
 
 static void refuse(struct stele_active_nodes *nodes, struct stele_node_ask *ask, enum stele_err err, const char *why)

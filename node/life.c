@@ -446,6 +446,11 @@ static void fill_registration(struct stele_life *life)
     if (stele_uuid_parse(cluster_id, strlen(cluster_id), &life->request.cluster_id) != STELE_OK)
         life->request.cluster_id = (struct stele_uuid){.bytes = {0}};
     life->request.previous_epoch = stele_log_dirs_clean_epoch(control->dirs);
+    if (stele_log_dirs_has_failed_sync(control->dirs)) {
+        /* A loss like that of the machine's memory: of no boot that is known, after no clean stop. */
+        own->boot_id = (struct stele_uuid){.bytes = {0}};
+        life->request.previous_epoch = -1;
+    }
 }
 
 void stele_life_begin(struct stele_life *life)

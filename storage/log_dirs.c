@@ -3,6 +3,7 @@
  *  2. A clean marker is written only after the checkpoints. */
 #include "base/check.h"
 #include "storage/log_dirs_struct.h"
+#include "storage/resync.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -274,6 +275,22 @@ int64_t stele_log_dirs_served_epoch(const struct stele_log_dirs *dirs, int dir)
     return dirs->dirs[dir].served_epoch;
 }
 
+bool stele_log_dirs_has_failed_sync(const struct stele_log_dirs *dirs)
+{
+    for (int i = 0; i < dirs->count; i++) {
+        if (dirs->dirs[i].has_failed_sync)
+            return true;
+    }
+    return false;
+}
+
+/* What is left behind is found again, and makes the node say for nothing that it lost something. */
+static void forget_failed_sync(struct stele_log_dirs *dirs, int dir)
+{
+    if (dirs->dirs[dir].has_failed_sync && stele_resync_done(dirs->env, dirs->dirs[dir].path) == STELE_OK)
+        dirs->dirs[dir].has_failed_sync = false;
+}
+
 enum stele_err stele_log_dirs_mark_served(struct stele_log_dirs *dirs, int64_t node_epoch)
 {
     enum stele_err result = STELE_OK;
@@ -281,10 +298,12 @@ enum stele_err stele_log_dirs_mark_served(struct stele_log_dirs *dirs, int64_t n
         if (dirs->dirs[dir].is_offline || dirs->dirs[dir].served_epoch == node_epoch)
             continue;
         enum stele_err err = stele_served_epoch_write(vfs_of(dirs), dirs->dirs[dir].path, node_epoch);
-        if (err == STELE_OK)
+        if (err == STELE_OK) {
             dirs->dirs[dir].served_epoch = node_epoch;
-        else
+            forget_failed_sync(dirs, dir);
+        } else {
             result = err;
+        }
         if (err != STELE_OK && err != STELE_NO_MEMORY && err != STELE_NO_SPACE)
             stele_log_dirs_fail(dirs, dir, STELE_SERVED_EPOCH_FILE " could not be written");
     }

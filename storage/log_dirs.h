@@ -181,6 +181,9 @@ STELE_MUST_CHECK enum stele_err stele_log_dirs_mark_clean(struct stele_log_dirs 
 int64_t stele_log_dirs_clean_epoch(const struct stele_log_dirs *dirs);
 /** The node epoch of the last life in which the directory served, as it says itself; 0: it never did. */
 int64_t stele_log_dirs_served_epoch(const struct stele_log_dirs *dirs, int dir);
+/** A sync of one of its logs failed in an earlier life, and no later one has served yet: the caches of the machine,
+ * which ran on, may have dropped what was not synced. */
+bool stele_log_dirs_has_failed_sync(const struct stele_log_dirs *dirs);
 /** Notes durably that the directories that work serve in a life (job). A failure takes its directory offline, but for a
  * full disk or lack of memory. Returns the last error. */
 STELE_MUST_CHECK enum stele_err stele_log_dirs_mark_served(struct stele_log_dirs *dirs, int64_t node_epoch);

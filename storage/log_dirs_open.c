@@ -6,6 +6,7 @@
 #include "base/sort.h"
 #include "proto/metadata_record.h"
 #include "storage/log_dirs_struct.h"
+#include "storage/resync.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -518,6 +519,29 @@ static enum stele_err read_points(struct stele_log_dirs *dirs, int at, struct st
     return err == STELE_OK ? check_topic_ids(dirs, at, error) : err;
 }
 
+/* Before any log is opened, which takes its own mark away. */
+static enum stele_err look_for_failed_sync(struct stele_log_dirs *dirs, int at)
+{
+    const char *dir = dirs->dirs[at].path;
+    bool was_marked = false, is_due = false;
+    enum stele_err err = stele_resync_is_due(vfs_of(dirs), dir, &was_marked);
+    for (int i = 0; i < dirs->found_count && err == STELE_OK && !was_marked && !is_due; i++) {
+        const struct stele_found_log *found = &dirs->found[i];
+        char name[STELE_TOPIC_NAME_MAX + 16], path[STELE_PATH_BYTES];
+        if (found->dir != at)
+            continue;
+        (void)snprintf(name, sizeof(name), "%s-%d", found->topic, found->partition);
+        err = stele_path_join(path, dir, name);
+        if (err == STELE_OK)
+            err = stele_resync_is_due(vfs_of(dirs), path, &is_due);
+    }
+    if (err == STELE_OK && is_due)
+        err = stele_resync_mark(vfs_of(dirs), dir);
+    if (err == STELE_OK)
+        dirs->dirs[at].has_failed_sync = was_marked || is_due;
+    return err;
+}
+
 /* The first step that changes what a stop left. */
 static enum stele_err take_marker(struct stele_log_dirs *dirs, int at, struct stele_error *error)
 {
@@ -530,6 +554,9 @@ static enum stele_err take_marker(struct stele_log_dirs *dirs, int at, struct st
     err = stele_served_epoch_read(vfs_of(dirs), dirs->env->mem, dir, &dirs->dirs[at].served_epoch);
     if (err != STELE_OK)
         return stele_error_set(error, err, "%.300s/" STELE_SERVED_EPOCH_FILE ": %s", dir, stele_err_text(err));
+    err = look_for_failed_sync(dirs, at);
+    if (err != STELE_OK)
+        return stele_error_set(error, err, "%.300s/" STELE_SYNC_FAILED_FILE ": %s", dir, stele_err_text(err));
     for (int i = 0; i < dirs->found_count; i++) {
         if (dirs->found[i].dir == at)
             dirs->found[i].was_clean = marker.was_clean && !dirs->found[i].is_moved;

@@ -21,6 +21,7 @@ struct stele_log_dir {
     struct stele_meta_properties properties;
     int64_t clean_epoch; /* of the marker that was taken; -1: none */
     int64_t served_epoch;
+    bool has_failed_sync; /* in a life that the controller knows of last */
     int partitions;
 };
 

@@ -4,7 +4,7 @@ enum { PIECE_BYTES = 1 << 18 };
 
 /* A mark that cannot be made leaves nothing to try: such a file system needs to be mounted anew, and then its cache is
  * gone. */
-static enum stele_err leave_mark(struct stele_vfs *vfs, const char *dir)
+enum stele_err stele_resync_mark(struct stele_vfs *vfs, const char *dir)
 {
     char path[STELE_PATH_BYTES];
     struct stele_file *file = NULL;
@@ -16,11 +16,24 @@ static enum stele_err leave_mark(struct stele_vfs *vfs, const char *dir)
     return err;
 }
 
+enum stele_err stele_resync_is_due(struct stele_vfs *vfs, const char *dir, bool *out_is_due)
+{
+    char path[STELE_PATH_BYTES];
+    struct stele_stat stat;
+    enum stele_err err = stele_path_join(path, dir, STELE_SYNC_FAILED_FILE);
+    if (err == STELE_OK)
+        err = vfs->ops->stat(vfs, path, &stat);
+    if (err != STELE_OK && err != STELE_NOT_FOUND)
+        return err;
+    *out_is_due = err == STELE_OK;
+    return STELE_OK;
+}
+
 enum stele_err stele_sync_marked(struct stele_file *file, const char *dir)
 {
     enum stele_err err = file->vfs->ops->sync(file);
     if (err != STELE_OK) {
-        enum stele_err ignored = leave_mark(file->vfs, dir);
+        enum stele_err ignored = stele_resync_mark(file->vfs, dir);
         (void)ignored; /* the failure of the sync is what counts */
     }
     return err;

@@ -3,6 +3,7 @@
 #include "cluster-tests/test/one_partition.h"
 #include "node/replica_session.h"
 #include "storage/checkpoint.h"
+#include "storage/resync.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -873,6 +874,34 @@ static void test_older_copy(void **state)
     }
 }
 
+/* A sync of the last one in sync failed while it stopped, so that nobody was told; its machine runs on. What the cache
+ * showed may be gone from the disk: it does not lead by it. */
+static void test_failed_sync_of_before(void **state)
+{
+    (void)state;
+    for (int is_marked = 0; is_marked < 2; is_marked++) {
+        const int replicas[] = {1, 2};
+        char path[STELE_PATH_BYTES];
+        begin(1, replicas, 2, "1");
+        assert_ok(put(-1, 10));
+        (void)snprintf(path, sizeof(path), "%s", replica(others[0])->path);
+        kill_node(others[1], SIM_DEATH_KILL);
+        cluster_nodes_until(&cluster, lacks_second_other, "the follower is out");
+        assert_ok(put(-1, 5));
+        kill_node(others[0], SIM_DEATH_KILL);
+        if (is_marked)
+            assert_ok(stele_resync_mark(sim_disk_vfs(cluster.nodes[others[0] - 1].disk), path));
+        sim_server_start(&cluster.nodes[others[1] - 1]);
+        cluster_nodes_until(&cluster, is_leaderless, "nobody leads");
+        sim_server_start(&cluster.nodes[others[0] - 1]);
+        cluster_nodes_until(&cluster, all_registered, "all are back");
+        cluster_nodes_run(&cluster, 5 * SECOND_US);
+        assert_int_equal(is_leaderless(&cluster), is_marked);
+        assert_int_equal(stele_node_set_has(&partition()->elr, others[0]), 0);
+        end();
+    }
+}
+
 /* A directory that fails takes its replicas offline: the lead moves, and only a restart with a disk that works brings
  * the replica back. */
 static void test_failed_directory(void **state)
@@ -925,6 +954,7 @@ int main(void)
         cmocka_unit_test(test_switched_on),
         cmocka_unit_test(test_sent_elsewhere),
         cmocka_unit_test(test_older_copy),
+        cmocka_unit_test(test_failed_sync_of_before),
         cmocka_unit_test(test_failed_directory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

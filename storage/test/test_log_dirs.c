@@ -1,6 +1,7 @@
 #include "base/buf.h"
 #include "proto/metadata_record.h"
 #include "storage/log_dirs.h"
+#include "storage/resync.h"
 #include "storage/test/disk_files.h"
 
 #include <stdio.h>
@@ -544,6 +545,31 @@ static void test_clean_epoch(void **state)
     }
 }
 
+/* A failed sync is known until a later life has served, also after the partition's own mark is gone. */
+static void test_failed_sync_is_remembered(void **state)
+{
+    struct fixture *f = *state;
+    struct stele_log_dirs *dirs = NULL;
+    format_dirs(f);
+    put_partition(f, "/b/c/t-0");
+    assert_ok(open_dirs(f, &dirs));
+    assert_false(stele_log_dirs_has_failed_sync(dirs));
+    stele_log_dirs_close(dirs);
+    assert_ok(stele_resync_mark(f->env.env.vfs, "/b/c/t-0"));
+    for (int life = 0; life < 2; life++) {
+        assert_ok(open_dirs(f, &dirs));
+        assert_true(stele_log_dirs_has_failed_sync(dirs));
+        assert_ok(stele_resync_done(&f->env.env, "/b/c/t-0"));
+        if (life == 1)
+            assert_ok(stele_log_dirs_mark_served(dirs, 12));
+        assert_int_equal(stele_log_dirs_has_failed_sync(dirs), life == 0);
+        stele_log_dirs_close(dirs);
+    }
+    assert_ok(open_dirs(f, &dirs));
+    assert_false(stele_log_dirs_has_failed_sync(dirs));
+    stele_log_dirs_close(dirs);
+}
+
 /* A checkpoint round writes the three files of each live directory, and a clean stop is seen at the next start. */
 static void test_checkpoint(void **state)
 {
@@ -882,6 +908,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_deletions, setup, teardown),
         cmocka_unit_test_setup_teardown(test_create, setup, teardown),
         cmocka_unit_test_setup_teardown(test_create_crashes, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_failed_sync_is_remembered, setup, teardown),
         cmocka_unit_test_setup_teardown(test_checkpoint, setup, teardown),
         cmocka_unit_test_setup_teardown(test_clean_epoch, setup, teardown),
         cmocka_unit_test_setup_teardown(test_reserve, setup, teardown),
