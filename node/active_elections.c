@@ -161,11 +161,17 @@ static void arrived(struct stele_turn_call *base)
     }
 }
 
-/* The epoch of its last record; -1: it has none. */
+static bool is_empty(const struct stele_asked_log *log)
+{
+    return log->start_offset >= log->end_offset;
+}
+
+/* The epoch of its last record. Of a log whose records were all deleted it is what its index knows: it stands for its
+ * end, and must not give way to one that ends lower. -1: nothing is known. */
 static int32_t last_epoch(const struct stele_asked_log *log)
 {
-    int at = log->start_offset < log->end_offset ? log->epochs.count : 0;
-    while (at > 0 && log->epochs.entries[at - 1].start_offset >= log->end_offset)
+    int at = log->epochs.count;
+    while (at > 0 && !is_empty(log) && log->epochs.entries[at - 1].start_offset >= log->end_offset)
         at--;
     return at > 0 ? log->epochs.entries[at - 1].epoch : -1;
 }
@@ -225,7 +231,7 @@ static void compare(struct stele_log_answer *answers, const struct stele_asked_l
         leader++;
     for (int32_t i = 0; i < count; i++) {
         struct stele_epoch_end *end = &answers[i].at_leader;
-        if (answers[i].last_epoch < 0)
+        if (answers[i].last_epoch < 0 || is_empty(logs[i]))
             *end = (struct stele_epoch_end){.epoch = 0, .end_offset = INT64_MAX};
         else
             stele_epoch_cache_end_offset(&logs[leader]->epochs, answers[i].last_epoch, answers[leader].end_offset,

@@ -10,7 +10,7 @@
 /** What one replica says of its log. */
 struct stele_log_answer {
     int32_t node_id;
-    int32_t last_epoch; /* of its last batch; -1: its log is empty */
+    int32_t last_epoch; /* of its last batch; of an empty log the newest that its index knows; -1: none */
     int64_t end_offset;
     int64_t high_watermark; /* the highest that it remembers; may lie above its end */
     /* For stele_forced_loss: what the epoch index of the one that was picked says of last_epoch (facts 3.2). (-1, -1):
