@@ -32,7 +32,8 @@ static void die(struct cluster_node *node, enum sim_death death, int64_t for_us)
 
 static void stop(struct cluster_node *node, int64_t for_us)
 {
-    if (node->server.state != SIM_SERVER_SERVING || node->server.end.slot != 0)
+    bool is_up = node->server.state == SIM_SERVER_SERVING || node->server.state == SIM_SERVER_STARTING;
+    if (!is_up || node->server.end.slot != 0)
         return;
     node->down_us = for_us;
     sim_server_stop(&node->server);

@@ -103,9 +103,10 @@ static void lose_what_is_not_there(struct look *look)
     int64_t at = stele_log_start_offset(look->of->log), end_offset = stele_log_end_offset(look->of->log);
     while (at < look->partition->end_offset && at < end_offset) {
         const struct cluster_batch *known = cluster_book_batch(look->partition, at);
-        if (!cluster_log_find(look->node->server.disk, stele_log_dir(look->of->log), &place, at, &header) ||
-            header.base_offset != known->base_offset || header.crc != known->crc ||
-            header.partition_leader_epoch != known->epoch)
+        bool is_there = cluster_log_find(look->node->server.disk, stele_log_dir(look->of->log), &place, at, &header);
+        bool is_same = is_there && header.base_offset == known->base_offset && header.crc == known->crc &&
+                       header.partition_leader_epoch == known->epoch;
+        if (!is_same && !is_rotten(look, is_there, &header, known))
             break;
         at = known->end_offset;
     }
