@@ -110,8 +110,10 @@ static void lose_what_is_not_there(struct look *look)
             break;
         at = known->end_offset;
     }
-    if (at >= look->partition->end_offset)
+    if (at >= look->partition->end_offset) {
+        begin_behind_deleted(look);
         return;
+    }
     sim_world_log(&look->run->world, "%s leads, forced to: what is committed from %lld up to %lld is lost", look->name,
                   (long long)at, (long long)look->partition->end_offset);
     cluster_reach(look->run, CLUSTER_POINT_FORCED);
@@ -246,6 +248,7 @@ static void lose_what_is_deposed(struct look *look, int64_t to)
     struct sim_disk *disk = look->node->server.disk;
     const char *dir = stele_log_dir(look->of->log);
     int64_t at = stele_max_i64(look->replica->high_watermark, look->replica->stale_from);
+    at = stele_max_i64(at, stele_log_start_offset(look->of->log));
     while (at < to) {
         struct cluster_commit next = {.topic = look->topic, .partition = look->of->key.number};
         uint8_t *bytes = NULL;
