@@ -395,7 +395,9 @@ static void take_loss(struct look *look)
 {
     struct cluster_partition *partition = look->partition;
     int64_t end_offset = stele_log_end_offset(look->of->log);
-    bool is_alone = look->run->node_count == 1 || (partition->has_state && partition->state.replicas.count == 1);
+    bool is_alone =
+        look->run->node_count == 1 || (partition->has_state && partition->state.replicas.count == 1 &&
+                                       stele_node_set_has(&partition->state.replicas, look->node->number + 1));
     if (!is_alone || !look->node->is_amnesiac || end_offset >= partition->end_offset)
         return;
     cluster_reach(look->run, CLUSTER_POINT_ONLY_LOST);
