@@ -351,7 +351,8 @@ void cluster_book_lose(struct cluster *run, struct cluster_topic *topic, int par
         const struct cluster_batch *batch = &it->batches[--it->count];
         for (int64_t offset = batch->base_offset; offset < batch->end_offset; offset++) {
             struct cluster_record *record = &book->records[it->tags[offset]];
-            if (record->fate == CLUSTER_ACKNOWLEDGED && record->acks == -1 && topic->flushes_before_ack && !is_excused)
+            bool is_held = record->fate == CLUSTER_ACKNOWLEDGED && record->acks == -1 && topic->flushes_before_ack;
+            if (is_held && !is_excused && offset >= it->start_offset) /* else it was deleted before */
                 sim_world_fail(&run->world, "D4: record %lld of %s-%d was synced and acknowledged, and is lost",
                                (long long)it->tags[offset], topic->name, partition);
             record->is_lost = true;

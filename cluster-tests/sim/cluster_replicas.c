@@ -87,11 +87,14 @@ static bool are_all_there(const struct look *look)
     return true;
 }
 
-/* A batch is lost as a whole, also one of which the first records were deleted: it goes on behind those. */
-static void begin_behind_deleted(const struct look *look)
+/* Where its first batch begins, which may lie around its start: batches are lost, and committed, as a whole. */
+static int64_t begin_of(const struct look *look)
 {
-    struct cluster_partition *partition = look->partition;
-    partition->end_offset = stele_max_i64(partition->end_offset, stele_log_start_offset(look->of->log));
+    struct cluster_log_place place = {.is_known = false};
+    struct stele_batch_header header;
+    int64_t start = stele_log_start_offset(look->of->log);
+    bool is_there = cluster_log_find(look->node->server.disk, stele_log_dir(look->of->log), &place, start, &header);
+    return is_there ? stele_min_i64(header.base_offset, start) : start;
 }
 
 /* Of what is committed, this is to lead without the rest: somebody wanted it so. */
@@ -110,8 +113,10 @@ static void lose_what_is_not_there(struct look *look)
             break;
         at = known->end_offset;
     }
+    if (at == stele_log_start_offset(look->of->log)) /* it has none of what is known */
+        at = begin_of(look);
     if (at >= look->partition->end_offset) {
-        begin_behind_deleted(look);
+        look->partition->end_offset = at;
         return;
     }
     sim_world_log(&look->run->world, "%s leads, forced to: what is committed from %lld up to %lld is lost", look->name,
@@ -119,7 +124,7 @@ static void lose_what_is_not_there(struct look *look)
     cluster_reach(look->run, CLUSTER_POINT_FORCED);
     look->partition->forced_epoch = look->of->replica.leader.leader_epoch;
     cluster_book_lose(look->run, look->topic, look->of->key.number, at, !are_all_there(look));
-    begin_behind_deleted(look);
+    look->partition->end_offset = at; /* what is below is the same, or was deleted */
     for (int i = 0; i < look->run->node_count; i++) {
         struct cluster_replica *other = replica_of(&look->run->nodes[i], look->topic, look->of->key.number);
         other->checked_to = stele_min_i64(other->checked_to, at);
@@ -402,7 +407,7 @@ static void take_loss(struct look *look)
         return;
     cluster_reach(look->run, CLUSTER_POINT_ONLY_LOST);
     cluster_book_lose(look->run, look->topic, look->of->key.number, end_offset, look->node->is_wiped);
-    begin_behind_deleted(look);
+    partition->end_offset = stele_max_i64(partition->end_offset, begin_of(look));
 }
 
 /* True when something moved. */
