@@ -251,6 +251,7 @@ struct stele_partition {
     struct stele_list damaged_link; /* the control plane's */
 
     struct stele_task remove_task;
+    enum stele_err remove_err; /* for what waits to be acknowledged */
     void (*removed)(struct stele_partition *partition, void *arg);
     void *remove_arg;
 };
@@ -263,9 +264,12 @@ STELE_MUST_CHECK enum stele_err stele_partition_open(struct stele_node *node, co
                                                      void (*open_done)(struct stele_partition *partition, void *arg),
                                                      void *arg, struct stele_partition **out_partition);
 /** On the control shard, when no opening of it is waited for: takes it from its shard, which answers what waits for it
- * (UNKNOWN_TOPIC_ID) and drops its log when nothing uses it any more; then `removed`, on the control shard, which frees
- * it. Ranges that are being sent stay good. No file is touched. Settings and states that come later are dropped. */
-void stele_partition_remove(struct stele_partition *partition,
+ * and drops its log when nothing uses it any more; then `removed`, on the control shard, which frees
+ * it. Ranges that are being sent stay good. No file is touched. What was written and waits to be acknowledged gets
+ * `err`: UNKNOWN_TOPIC_ID where the topic is gone, and its records with it; else NOT_LEADER_OR_FOLLOWER, for others may
+ * have them: a client that took them for not written would send them again as new. Settings and states that come later
+ * are dropped. */
+void stele_partition_remove(struct stele_partition *partition, enum stele_err err,
                             void (*removed)(struct stele_partition *partition, void *arg), void *arg);
 /** A range of it could not be read on its way into a socket: it is offline, as after any read that fails. */
 void stele_partition_unreadable(struct stele_partition *partition);

@@ -250,8 +250,10 @@ void stele_partition_retain(struct stele_partition *partition)
     (void)err;
     if (deleted > 0 || has_rolled)
         partition->shard->is_changed = true;
-    if (deleted > 0)
+    if (deleted > 0) {
         stele_replica__synced(partition);
+        stele_replica_watchers_wake(partition); /* they hear where it starts also when nothing is appended any more */
+    }
     stele_partition__arm_unlink(partition);
 }
 

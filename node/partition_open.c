@@ -410,17 +410,18 @@ static void remove_arrived(struct stele_task *task)
     partition->state = STELE_PARTITION_REMOVED;
     stele_repair_forget(partition);
     stele_replica__end(partition);
-    stele_partition__refuse_acks(partition, STELE_UNKNOWN_TOPIC_ID);
+    stele_partition__refuse_acks(partition, partition->remove_err);
     stele_partition__wake_reads(partition);
     stele_partition__check_removed(partition);
     stele_shard_check_stopped(shard);
 }
 
-void stele_partition_remove(struct stele_partition *partition,
+void stele_partition_remove(struct stele_partition *partition, enum stele_err err,
                             void (*removed)(struct stele_partition *partition, void *arg), void *arg)
 {
     struct stele_shard *shard = partition->shard;
     partition->is_leaving = true; /* what is on its way to the shard is there before this */
+    partition->remove_err = err;
     partition->removed = removed;
     partition->remove_arg = arg;
     partition->remove_task.run = remove_arrived;

@@ -264,10 +264,12 @@ void stele_removal_run(struct stele_removal *removal)
         removal_free(removal);
         return;
     }
+    bool is_topic_gone = stele_image_topic_of(&removal->control->mlog.image, &removal->topic_id) == NULL;
+    enum stele_err err = is_topic_gone ? STELE_UNKNOWN_TOPIC_ID : STELE_NOT_LEADER_OR_FOLLOWER;
     removal->closing_count = 1; /* until all are told */
     for (int i = 0; i < removal->part_count; i++) {
         removal->closing_count++;
-        stele_partition_remove(removal->parts[i].local->partition, partition_removed, removal);
+        stele_partition_remove(removal->parts[i].local->partition, err, partition_removed, removal);
     }
     partition_removed(NULL, removal);
 }
