@@ -141,9 +141,10 @@ void cluster_states_print(struct cluster *run)
             for (int n = 0; n < run->node_count; n++) {
                 const struct cluster_replica *replica = &run->nodes[n].replicas[i][k];
                 if (replica->of != NULL && cluster_node_lives(&run->nodes[n]))
-                    (void)fprintf(stderr, "    n%d: role %d, leader epoch %d, high watermark %lld, end %lld\n", n + 1,
-                                  (int)replica->role, (int)replica->of->replica.leader_epoch,
-                                  (long long)replica->high_watermark, (long long)replica->end_offset);
+                    (void)fprintf(
+                        stderr, "    n%d: role %d, leader epoch %d, start %lld, high watermark %lld, end %lld\n", n + 1,
+                        (int)replica->role, (int)replica->of->replica.leader_epoch, (long long)replica->start_offset,
+                        (long long)replica->high_watermark, (long long)replica->end_offset);
             }
         }
     }
