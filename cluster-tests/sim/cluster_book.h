@@ -49,6 +49,7 @@ struct cluster_batch {
 struct cluster_epoch {
     int leader;
     bool is_forced; /* after a forced election, until the partition has recovered from it: it may have lost something */
+    bool is_excused; /* not all could be asked then what they have */
 };
 
 struct cluster_partition {

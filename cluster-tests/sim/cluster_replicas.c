@@ -71,22 +71,6 @@ static void verify(struct look *look, int64_t to, const char *rule)
     }
 }
 
-/* Who is not there, or is fenced, cannot say what it has: the controller does not ask it. */
-static bool are_all_there(const struct look *look)
-{
-    const struct stele_node_set *replicas = &look->partition->state.replicas;
-    const struct stele_image *image = &look->node->server.node->control.mlog.image;
-    for (int32_t i = 0; i < replicas->count; i++) {
-        struct cluster_node *node = &look->run->nodes[replicas->ids[i] - 1];
-        const struct cluster_replica *replica = replica_of(node, look->topic, look->of->key.number);
-        const struct stele_image_member *member = stele_image_member_of(image, replicas->ids[i]);
-        if (!cluster_node_lives(node) || replica->of == NULL || replica->of->state != STELE_PARTITION_OPEN ||
-            node->is_wiped || member == NULL || member->is_fenced)
-            return false;
-    }
-    return true;
-}
-
 /* Where its first batch begins, which may lie around its start: batches are lost, and committed, as a whole. */
 static int64_t begin_of(const struct look *look)
 {
@@ -123,7 +107,8 @@ static void lose_what_is_not_there(struct look *look)
                   (long long)at, (long long)look->partition->end_offset);
     cluster_reach(look->run, CLUSTER_POINT_FORCED);
     look->partition->forced_epoch = look->of->replica.leader.leader_epoch;
-    cluster_book_lose(look->run, look->topic, look->of->key.number, at, !are_all_there(look));
+    bool is_excused = cluster_epoch_at(look->partition, look->partition->forced_epoch)->is_excused;
+    cluster_book_lose(look->run, look->topic, look->of->key.number, at, is_excused);
     look->partition->end_offset = at; /* what is below is the same, or was deleted */
     for (int i = 0; i < look->run->node_count; i++) {
         struct cluster_replica *other = replica_of(&look->run->nodes[i], look->topic, look->of->key.number);

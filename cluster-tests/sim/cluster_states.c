@@ -50,6 +50,35 @@ static void check_step(struct cluster_node *node, const struct cluster_topic *to
         cluster_reach(node->run, CLUSTER_POINT_ELR);
 }
 
+/* Who is not there, or is fenced, cannot say what it has: the controller does not ask it. */
+static bool are_all_there(const struct cluster_node *by, const struct cluster_topic *topic, int number,
+                          const struct stele_node_set *replicas)
+{
+    const struct stele_image *image = &by->server.node->control.mlog.image;
+    for (int32_t i = 0; i < replicas->count; i++) {
+        const struct cluster_node *node = &by->run->nodes[replicas->ids[i] - 1];
+        const struct cluster_replica *replica = &node->replicas[topic - by->run->book.topics][number];
+        const struct stele_image_member *member = stele_image_member_of(image, replicas->ids[i]);
+        if (!cluster_node_lives(node) || replica->of == NULL || replica->of->state != STELE_PARTITION_OPEN ||
+            node->is_wiped || member == NULL || member->is_fenced)
+            return false;
+    }
+    return true;
+}
+
+/* An election that somebody forced, seen first where it was decided. Until somebody led by it others may follow. */
+static void note_forced(const struct cluster_node *node, struct cluster_topic *topic, int number,
+                        const struct stele_partition_state *state)
+{
+    struct cluster_partition *partition = &topic->partitions[number];
+    bool goes_on = partition->has_state && partition->state.is_recovering;
+    bool is_excused = goes_on ? cluster_epoch_at(partition, partition->state.leader_epoch)->is_excused
+                              : !are_all_there(node, topic, number, &state->replicas);
+    struct cluster_epoch *epoch = cluster_epoch_at(partition, state->leader_epoch);
+    epoch->is_excused = epoch->is_forced ? epoch->is_excused : is_excused;
+    epoch->is_forced = true;
+}
+
 static void check_partition(struct cluster_node *node, struct cluster_topic *topic, int number,
                             const struct stele_partition_state *state)
 {
@@ -73,7 +102,7 @@ static void check_partition(struct cluster_node *node, struct cluster_topic *top
     if (partition->has_state)
         check_step(node, topic, number, &partition->state, state);
     if (state->is_recovering)
-        cluster_epoch_at(partition, state->leader_epoch)->is_forced = true;
+        note_forced(node, topic, number, state);
     partition->state = *state;
     partition->has_state = true;
 }
