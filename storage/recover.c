@@ -316,7 +316,8 @@ static enum stele_err is_entry_wrong(struct stele_recovery *rec, const struct st
 }
 
 /* The first entry's start is where the log began when the file was written, which a start without its checkpoint does
- * not know: it is moved down as far as the batches agree. */
+ * not know: it is moved down as far as the batches agree. Where those below are of an older epoch, the file lacks it.
+ */
 static enum stele_err settle_first_entry(struct stele_recovery *rec, struct stele_epoch_entry *entry,
                                          bool *out_is_wrong)
 {
@@ -329,6 +330,8 @@ static enum stele_err settle_first_entry(struct stele_recovery *rec, struct stel
         err = batch_from(rec, rec->start, &header);
         if (err == STELE_OK && header.partition_leader_epoch == entry->epoch)
             entry->start_offset = rec->start;
+        else if (err == STELE_OK)
+            is_wrong = header.partition_leader_epoch >= 0 && header.partition_leader_epoch < entry->epoch;
     }
     *out_is_wrong = is_wrong;
     return err == STELE_END ? STELE_OK : err;

@@ -148,6 +148,8 @@ static const char *const epoch_files[] = {
     "0\n2\n0 0\n2 10\n",             /* one was lost */
     "0\n4\n0 0\n2 10\n4 20\n9 30\n", /* one without a batch */
     "0\n4\n0 0\n2 10\n4 20\n9 77\n", /* one behind the end */
+    "0\n2\n2 15\n4 20\n",            /* of a log that began at 15, before a power loss took its start back */
+    "0\n1\n4 25\n",                  /* the same, in its last epoch */
 };
 
 /* Every state of the epoch file is mended from the batches, after clean and unclean stops. */
