@@ -177,6 +177,45 @@ static void test_reassign(void **state)
     }
 }
 
+/* The leader's replica goes while a produce waits for one that is in sync and gets nothing. What it wrote the others
+ * may commit: it is not told that it was not written, so an idempotent producer sends it with the same sequence. */
+static void test_reassign_under_a_produce(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        const int replicas[] = {1, 2, 0};
+        begin(seed, replicas, 3, "1");
+        assert_ok(put(-1, 10));
+        cut(others[0], others[1], true);
+        struct stele_buf *batch = batch_of(5, 5);
+        struct stele_produce_partition part = {.topic_id = topic_id, .records_bytes = (uint32_t)batch->count};
+        struct stele_request produce = {
+            .header.api = STELE_API_PRODUCE,
+            .body.produce = {.acks = -1, .timeout_ms = 30000, .partitions = &part, .partition_count = 1}};
+        struct cluster_ask *asked = cluster_nodes_send(&cluster, others[0], &produce);
+        asked->records = batch;
+        for (int i = 0; i < 100 && stele_log_end_offset(replica(controller)->log) < 15; i++)
+            cluster_nodes_run(&cluster, 10000);
+        assert_int_equal(stele_log_end_offset(replica(controller)->log), 15);
+        assert_false(asked->is_done);
+        const int32_t target[] = {controller, others[1]};
+        struct stele_reassigned_partition moved = {
+            .topic = "t", .partition = 0, .replicas = target, .replica_count = 2};
+        struct stele_request request = {.header.api = STELE_API_REASSIGN,
+                                        .body.reassign = {.partitions = &moved, .partition_count = 1}};
+        struct cluster_ask *reassign = cluster_nodes_send(&cluster, controller, &request);
+        cluster_nodes_until(&cluster, all_answered, "the produce is answered");
+        assert_ok(reassign->response.body.reassign.results[0].err);
+        assert_int_equal(asked->response.body.produce.results[0].err, STELE_NOT_LEADER_OR_FOLLOWER);
+        cluster_ask_end(asked);
+        cluster_ask_end(reassign);
+        cut(others[0], others[1], false);
+        cluster_nodes_until(&cluster, is_whole, "the replicas have moved");
+        assert_int_equal(stele_log_end_offset(replica(controller)->log), 15);
+        end();
+    }
+}
+
 /* After a restart of its leader a partition is led by another; it is given back when somebody asks for it. */
 static void test_preferred(void **state)
 {
@@ -941,6 +980,7 @@ int main(void)
         cmocka_unit_test(test_left_behind),
         cmocka_unit_test(test_start_within_a_batch_is_kept),
         cmocka_unit_test(test_reassign),
+        cmocka_unit_test(test_reassign_under_a_produce),
         cmocka_unit_test(test_preferred),
         cmocka_unit_test(test_forced),
         cmocka_unit_test(test_forced_by_old_answers),
