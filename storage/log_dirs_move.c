@@ -208,7 +208,10 @@ enum stele_err stele_log_dirs__made_in(struct stele_log_dirs *dirs, int dir, con
                                        int32_t partition)
 {
     struct stele_uuid id;
-    if (stele_moved_find(&dirs->moved, topic_id, partition) == NULL)
+    bool may_be_elsewhere = stele_moved_find(&dirs->moved, topic_id, partition) != NULL;
+    for (int i = 0; i < dirs->count; i++)
+        may_be_elsewhere = may_be_elsewhere || dirs->dirs[i].is_offline;
+    if (!may_be_elsewhere)
         return STELE_OK;
     return stele_log_dirs_id(dirs, dir, &id) ? say(dirs, topic_id, partition, &id) : STELE_NOT_FOUND;
 }

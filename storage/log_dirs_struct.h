@@ -72,7 +72,7 @@ STELE_MUST_CHECK enum stele_err stele_log_dirs__leave_behind(struct stele_log_di
                                                              struct stele_error *error);
 /** When all directories were seen: takes the lines away that have done their work. */
 void stele_log_dirs__forget_moved(struct stele_log_dirs *dirs);
-/** A partition is made in a directory: what was said of another holds no more. */
+/** A partition is made in a directory: what was said of another holds no more; and one that is offline may have it. */
 STELE_MUST_CHECK enum stele_err stele_log_dirs__made_in(struct stele_log_dirs *dirs, int dir,
                                                         const struct stele_uuid *topic_id, int32_t partition);
 

@@ -545,6 +545,31 @@ static void test_clean_epoch(void **state)
     }
 }
 
+/* A partition that was taken from the node while its directory was offline, and given to it again, is in two when that
+ * is back: it is where it was made last. */
+static void test_made_anew_elsewhere(void **state)
+{
+    struct fixture *f = *state;
+    struct stele_log_dirs *dirs = NULL;
+    struct stele_uuid id;
+    char path[STELE_PATH_BYTES];
+    assert_ok(stele_uuid_parse(TOPIC_ID, strlen(TOPIC_ID), &id));
+    format_dirs(f);
+    assert_ok(open_dirs(f, &dirs));
+    assert_ok(stele_log_dirs_create(dirs, 1, "t", 0, &id, path));
+    stele_log_dirs_fail(dirs, 1, "test");
+    assert_ok(stele_log_dirs_create(dirs, 0, "t", 0, &id, path));
+    assert_ok(stele_log_dirs_create(dirs, 0, "u", 0, &id, path));
+    stele_log_dirs_close(dirs);
+    for (int life = 0; life < 2; life++) {
+        assert_ok(open_dirs(f, &dirs));
+        for (int i = 0; i < stele_log_dirs_found_count(dirs); i++)
+            assert_int_equal(stele_log_dirs_found(dirs, i)->dir, 0);
+        assert_false(disk_has(f->disk, "/b/c/t-0"));
+        stele_log_dirs_close(dirs);
+    }
+}
+
 /* A failed sync is known until a later life has served, also after the partition's own mark is gone. */
 static void test_failed_sync_is_remembered(void **state)
 {
@@ -908,6 +933,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_deletions, setup, teardown),
         cmocka_unit_test_setup_teardown(test_create, setup, teardown),
         cmocka_unit_test_setup_teardown(test_create_crashes, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_made_anew_elsewhere, setup, teardown),
         cmocka_unit_test_setup_teardown(test_failed_sync_is_remembered, setup, teardown),
         cmocka_unit_test_setup_teardown(test_checkpoint, setup, teardown),
         cmocka_unit_test_setup_teardown(test_clean_epoch, setup, teardown),
