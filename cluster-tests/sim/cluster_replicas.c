@@ -310,12 +310,14 @@ int64_t cluster_replicas_floor(struct cluster *run, const struct cluster_topic *
 {
     const struct stele_node_set *replicas = &topic->partitions[partition].state.replicas;
     int64_t floor = INT64_MAX;
-    for (int32_t i = 0; i < replicas->count; i++) {
-        struct cluster_node *node = &run->nodes[replicas->ids[i] - 1];
+    for (int i = 0; i < run->node_count; i++) {
+        struct cluster_node *node = &run->nodes[i];
         const struct cluster_replica *replica = replica_of(node, topic, partition);
-        if (!cluster_node_lives(node) || replica->of == NULL)
+        bool is_there = cluster_node_lives(node) && replica->of != NULL;
+        if (!is_there && stele_node_set_has(replicas, i + 1))
             return -1;
-        floor = stele_min_i64(floor, replica->start_offset);
+        if (is_there) /* also one that has not heard yet that it is no replica any more */
+            floor = stele_min_i64(floor, replica->start_offset);
     }
     return floor == INT64_MAX ? -1 : floor;
 }

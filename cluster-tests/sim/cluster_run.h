@@ -293,7 +293,7 @@ void cluster_quorum_check_settings(struct cluster *run);
 void cluster_replicas_check(struct cluster_node *node);
 /** All that is committed, in every replica. */
 void cluster_replicas_check_all(struct cluster *run);
-/** Where all of its replicas begin at least; -1: not known. */
+/** Where all begin at least that hold it; -1: not known. */
 int64_t cluster_replicas_floor(struct cluster *run, const struct cluster_topic *topic, int partition);
 /** NULL: nobody leads, or more than one believes so. */
 struct cluster_replica *cluster_replicas_leader(struct cluster *run, const struct cluster_topic *topic, int partition);
