@@ -140,6 +140,7 @@ static void draw_disk(struct maker *maker, struct cluster_fault *fault, enum clu
     } else {
         fault->kind = draw(maker, 0, 1) == 0 ? CLUSTER_SLOW_DISK : CLUSTER_SLOW_SYNC;
         fault->arg = fault->kind == CLUSTER_SLOW_DISK ? draw_log(maker, 50, 20000) : draw_log(maker, 1000, 5000000);
+        fault->arg = stele_min_i64(fault->arg, SECOND_US); /* a stop syncs file after file, and the run has an end */
     }
     fault->for_us = draw_log(maker, SECOND_US, 30 * SECOND_US);
 }
