@@ -77,13 +77,13 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* What no sound world leads to, and test_leader.c and test_follower.c do: nonsense of peers, metadata out of order, and
- * answers to fetches that hide their epochs. */
+/* What no sound world leads to, and test_leader.c and test_follower.c do: nonsense of peers, metadata out of order,
+ * answers to fetches that hide their epochs, and batches of an epoch that a log which was compared is past. */
 static const uint64_t LEADER_NOT_HERE = UINT64_C(1) << STELE_LEADER_REACHED_ABOVE_END;
 static const uint64_t FOLLOWER_NOT_HERE =
     UINT64_C(1) << STELE_FOLLOWER_REACHED_OLD_METADATA | UINT64_C(1) << STELE_FOLLOWER_REACHED_TOO_LONG |
     UINT64_C(1) << STELE_FOLLOWER_REACHED_IN_RANGE | UINT64_C(1) << STELE_FOLLOWER_REACHED_NONSENSE |
-    UINT64_C(1) << STELE_FOLLOWER_REACHED_NO_INDEX;
+    UINT64_C(1) << STELE_FOLLOWER_REACHED_NO_INDEX | UINT64_C(1) << STELE_FOLLOWER_REACHED_PREFIX;
 
 static int unreached(const char *machine, uint64_t reached, int count)
 {
