@@ -60,21 +60,23 @@ static bool is_held_by_most(const struct cluster *run, const struct stele_voters
 
 /* When its high watermark moves, most voters have synced what is below, and the last of that is of its epoch. A change
  * of voters that it waited for, and another behind it, may come in the same step: then the set before that one counts.
+ * One that was there before the step counts itself: a leader that is removed must not count on itself.
  */
 static void check_commit(struct cluster_node *node, const struct stele_quorum *quorum)
 {
-    int64_t before = node->led_to;
+    const struct stele_voters_at *last = &quorum->history[quorum->history_count - 1];
+    int64_t before = node->led_to, voters_before = node->voters_from;
     bool has_begun = node->led_epoch != quorum->election.epoch;
     if (quorum->role != STELE_QUORUM_LEADER)
         return;
     node->led_epoch = quorum->election.epoch;
     node->led_to = quorum->high_watermark;
+    node->voters_from = last->offset;
     if (has_begun || quorum->high_watermark <= before)
         return;
     const struct stele_voters *voters = stele_quorum_voters(quorum);
-    const struct stele_voters_at *last = &quorum->history[quorum->history_count - 1];
     int32_t count = 0, before_count = 0;
-    bool is_new = quorum->history_count > 1 && last->offset >= quorum->high_watermark;
+    bool is_new = quorum->history_count > 1 && last->offset >= quorum->high_watermark && last->offset > voters_before;
     if (!is_held_by_most(node->run, voters, quorum->high_watermark, &count) &&
         !(is_new && is_held_by_most(node->run, &last[-1].voters, quorum->high_watermark, &before_count)))
         sim_world_fail(&node->run->world, "K7: %s commits up to %lld, which %d of %d voters have synced", name_of(node),

@@ -144,6 +144,7 @@ struct cluster_node {
     int64_t checked_to; /* how far its metadata log was compared, in this life */
     int32_t led_epoch;  /* the last in which it led the quorum, and what was committed when it was looked at last */
     int64_t led_to;
+    int64_t voters_from; /* where the newest set of voters was, while it led, at the last look */
 };
 
 /* What one setting is known to be: changes are numbered, the last acknowledged holds or a later one, or one of those
