@@ -130,8 +130,8 @@ static void cut(struct stele_follower *follower, const struct stele_follower_eve
     }
     /* The leader deleted all that it could be compared with: what is below is as unknown as what is above, and a start
      * that is not on the disk when the power fails would bring it back. */
-    bool is_unknown = cut_offset <= event->answer.log_start_offset;
-    if ((cut_offset < event->log.start_offset || is_unknown) && event->answer.log_start_offset >= 0) {
+    bool shares_nothing = cut_offset < event->log.start_offset || cut_offset <= event->answer.log_start_offset;
+    if (shares_nothing && event->answer.log_start_offset >= 0) {
         start_over(follower, event, update);
         return;
     }
@@ -192,7 +192,7 @@ static int64_t clamp(int64_t value, int64_t low, int64_t high)
 
 /* The leader's log begins where this one ends, and they never agreed on a batch: the epoch of the last one fits any
  * that the leader deleted. See cut. */
-static bool is_unknown(const struct stele_follower *follower, const struct stele_follower_event *event)
+static bool cannot_compare(const struct stele_follower *follower, const struct stele_follower_event *event)
 {
     return !follower->has_agreed && event->answer.log_start_offset == event->log.end_offset &&
            event->log.start_offset < event->log.end_offset;
@@ -205,7 +205,7 @@ static void take_records(struct stele_follower *follower, const struct stele_fol
     const struct stele_fetched_records *records = &event->records;
     STELE_ASSERT(records->end_offset >= event->log.end_offset);
     int64_t start_offset = event->log.start_offset;
-    if (is_unknown(follower, event)) {
+    if (cannot_compare(follower, event)) {
         end_delay(follower);
         start_over(follower, event, update);
         return;

@@ -913,6 +913,32 @@ static void test_older_copy(void **state)
     }
 }
 
+static bool begins_behind(struct cluster_nodes *nodes)
+{
+    (void)nodes;
+    return stele_log_start_offset(replica(others[1])->log) == 10;
+}
+
+/* A follower hears where its leader begins also when nothing is appended any more. */
+static void test_start_of_an_idle_partition(void **state)
+{
+    (void)state;
+    const int replicas[] = {1, 2};
+    begin(1, replicas, 2, "1");
+    assert_ok(put(-1, 10));
+    cluster_nodes_until(&cluster, is_whole, "the follower has all");
+    cluster_nodes_run(&cluster, 2 * SECOND_US);
+    struct stele_partition *leader = (struct stele_partition *)(uintptr_t)replica(others[0]);
+    struct stele_log_config config = *stele_log_config(leader->log);
+    config.retention_bytes = 0;
+    config.retention_ms = 1;
+    stele_log_set_config(leader->log, &config);
+    stele_partition_retain(leader);
+    assert_int_equal(stele_log_start_offset(leader->log), 10);
+    cluster_nodes_until(&cluster, begins_behind, "the follower begins there too");
+    end();
+}
+
 /* A sync of the last one in sync failed while it stopped, so that nobody was told; its machine runs on. What the cache
  * showed may be gone from the disk: it does not lead by it. */
 static void test_failed_sync_of_before(void **state)
@@ -994,6 +1020,7 @@ int main(void)
         cmocka_unit_test(test_switched_on),
         cmocka_unit_test(test_sent_elsewhere),
         cmocka_unit_test(test_older_copy),
+        cmocka_unit_test(test_start_of_an_idle_partition),
         cmocka_unit_test(test_failed_sync_of_before),
         cmocka_unit_test(test_failed_directory),
     };
