@@ -61,7 +61,7 @@ static void take_points(struct stele_log_points *points, const struct stele_log 
     /* Below a written high watermark a torn batch is damage that another replica heals. There is no other one: what a
      * loss of power takes behind the recovery point is cut away, or readers would stumble over it for ever. */
     points->high_watermark = stele_min_i64(stele_log_high_watermark(log), stele_log_recovery_point(log));
-    points->first_segment_base = stele_log_segment(log, 0)->base_offset;
+    points->first_segment_base = stele_log_first_base(log);
 }
 
 static void gather_points(struct gather *gather)

@@ -467,7 +467,7 @@ static void closed(struct stele_job *job)
         mover->points.recovery_point =
             stele_min_i64(mover->points.recovery_point, stele_log_point_after_cut(mover->copy, high_watermark));
     mover->points.high_watermark = high_watermark;
-    mover->points.first_segment_base = stele_log_segment(mover->copy, 0)->base_offset;
+    mover->points.first_segment_base = stele_log_first_base(mover->copy);
     stele_log_free(mover->copy);
     mover->copy = NULL;
     mover->state = STELE_MOVER_SWAPPING;

@@ -475,7 +475,7 @@ struct stele_fetch_answer stele_replica__fetched(struct stele_partition *partiti
 static bool begins_anew(const struct stele_partition *partition)
 {
     const struct stele_truncate_op *truncate = partition->truncating;
-    return truncate->is_restart || truncate->offset < stele_log_segment(partition->log, 0)->base_offset;
+    return truncate->is_restart || truncate->offset < stele_log_first_base(partition->log);
 }
 
 /* What no checkpoint may be above when the truncation that is under way takes bytes. A start that is kept stays there:

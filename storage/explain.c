@@ -437,6 +437,8 @@ enum stele_err stele_log_explain_step(struct stele_log *log, struct stele_log_ex
 {
     enum stele_err err = explain->work_err;
     stele_slice_release(&explain->slice);
+    if (err == STELE_OK && log->segment_count == 0) /* it failed while it began anew */
+        err = STELE_OFFLINE;
     if (err == STELE_OK)
         err = next(log, explain);
     if (err == STELE_OK && explain->work == NULL) {

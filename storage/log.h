@@ -77,6 +77,8 @@ int64_t stele_log_checkpoint_point(const struct stele_log *log);
 int64_t stele_log_bytes(const struct stele_log *log);
 int stele_log_segment_count(const struct stele_log *log);
 struct stele_segment *stele_log_segment(const struct stele_log *log, int index);
+/** Where the first segment begins; -1: there is none, in a log that FAILED while it began anew. */
+int64_t stele_log_first_base(const struct stele_log *log);
 const struct stele_epoch_cache *stele_log_epochs(const struct stele_log *log);
 const struct stele_producers *stele_log_producers(const struct stele_log *log);
 const struct stele_log_config *stele_log_config(const struct stele_log *log);
@@ -224,8 +226,8 @@ STELE_MUST_CHECK enum stele_err stele_log_offset_at(struct stele_log *log, int64
  * appended after it. Before the call the checkpointed high watermark and log start are lowered to `offset` and the
  * checkpointed recovery point to stele_log_point_after_cut, or a start after a crash would take what is missing for
  * damage. Errors: EXISTS while a flush is under way, whose files these are, unless only epochs
- * are trimmed: nothing was done, ask again after flush_end; IO, NO_SPACE, NO_MEMORY (the log is now FAILED), OFFLINE.
- */
+ * are trimmed: nothing was done, ask again after flush_end; IO, NO_SPACE, NO_MEMORY (the log is now FAILED, and its
+ * points say what a checkpoint may say of it), OFFLINE. */
 STELE_MUST_CHECK enum stele_err stele_log_truncate(struct stele_log *log, int64_t offset);
 /** What a truncation to `offset` makes of the checkpoint's recovery point: no more than the base of the segment that is
  * cut, whose files are in doubt until the next flush. */

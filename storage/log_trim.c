@@ -124,7 +124,7 @@ static enum stele_err replace_all(struct stele_log *log, int64_t offset)
     struct stele_segment *seg = NULL;
     enum stele_reason reasons[1] = {STELE_REASON_TRUNCATED};
     enum stele_err err = STELE_OK;
-    /* The last one goes last, and only after the new one is there; one of the same name must go before. */
+    /* From the end, so that what is left at any time is a log; the new one may have the name of one of them. */
     while (log->segment_count > 0 && err == STELE_OK)
         err = stele_log__drop_segments(log, log->segment_count - 1, log->segment_count, reasons);
     if (err == STELE_OK)
@@ -138,6 +138,8 @@ static enum stele_err replace_all(struct stele_log *log, int64_t offset)
 
 int64_t stele_log_point_after_cut(const struct stele_log *log, int64_t offset)
 {
+    if (log->segment_count == 0) /* it failed while it began anew */
+        return stele_min_i64(log->checkpoint_point, offset);
     int at = stele_log__floor(log, offset);
     if (at > 0 && log->segments[at]->base_offset >= offset)
         at--; /* that one goes; this is appended to */
@@ -175,8 +177,11 @@ enum stele_err stele_log_restart_at(struct stele_log *log, int64_t offset)
     /* The recovery point is to be the new start: nothing from below it may come back. */
     if (err == STELE_OK)
         err = log->env->vfs->ops->sync_dir(log->env->vfs, log->dir);
-    if (err != STELE_OK)
+    if (err != STELE_OK) {
+        log->log_start_offset = stele_min_i64(log->log_start_offset, offset);
+        log->recovery_point = log->checkpoint_point = log->log_start_offset;
         return stele_log__fail(log, err, "a restart of the log that failed");
+    }
     stele_epoch_cache_clear(&log->epochs);
     stele_producers_clear(log->producers, offset);
     log->log_start_offset = log->log_end_offset = log->high_watermark = offset;
@@ -319,8 +324,13 @@ enum stele_err stele_log_truncate(struct stele_log *log, int64_t offset)
     stele_log__touch(log);
     if (log->is_flushing)
         return STELE_EXISTS;
+    int64_t point = stele_log_point_after_cut(log, offset);
     err = cut(log, offset);
-    return err == STELE_OK ? err : stele_log__fail(log, err, "a truncation that failed");
+    if (err == STELE_OK)
+        return STELE_OK;
+    log->log_start_offset = stele_min_i64(log->log_start_offset, offset);
+    log->recovery_point = log->checkpoint_point = point;
+    return stele_log__fail(log, err, "a truncation that failed");
 }
 
 enum stele_err stele_log_find_cut(struct stele_log *log, int64_t offset, struct stele_log_cut *out)

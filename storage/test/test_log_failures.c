@@ -2,6 +2,7 @@
  * FAILED or as it was, and then does what it was asked; nothing leaks; and a start, after the death of the process or a
  * loss of power, brings back all that was acknowledged. */
 #include "proto/api.h"
+#include "storage/explain.h"
 #include "storage/test/log_world.h"
 
 #include <stdlib.h>
@@ -444,6 +445,33 @@ static void check_refuses(struct failing *f)
     CHECK(f, stele_log_close(f->w.log) == STELE_OFFLINE);
 }
 
+static int emptied_count; /* logs that were left without a segment */
+
+/* What a checkpoint says of a FAILED log is no more than what its caller had written before a cut (the contract of
+ * stele_log_truncate), and asking is safe whatever is left of the log; so is a description. */
+static void check_points(struct failing *f, const struct operation *op)
+{
+    const struct stele_log *log = f->w.log;
+    bool is_none = stele_log_segment_count(log) == 0, is_cut = (op->flags & (CUTS | RESTARTS)) != 0;
+    CHECK(f, (stele_log_first_base(log) < 0) == is_none);
+    CHECK(f, stele_log_point_after_cut(log, f->cut) <= f->cut);
+    if (is_cut) {
+        int64_t point = (op->flags & RESTARTS) != 0 ? f->cut : f->point_after_cut;
+        CHECK(f, stele_log_checkpoint_point(log) <= point);
+        CHECK(f, stele_log_recovery_point(log) <= point);
+        CHECK(f, stele_log_start_offset(log) <= f->cut);
+    }
+    struct stele_arena arena;
+    struct stele_described_log described;
+    stele_arena_init(&arena, f->w.test.env.mem, STELE_MEM_REQUEST, 0);
+    struct stele_log_explain explain = {.arena = &arena, .out = &described};
+    bool waits = false;
+    CHECK(f, !is_none || stele_log_explain_step(f->w.log, &explain, &waits) == STELE_OFFLINE);
+    stele_log_explain_drop(&explain);
+    stele_arena_deinit(&arena);
+    emptied_count += is_none;
+}
+
 static void check_done(struct failing *f, const struct world_standing *done)
 {
     struct world_standing now;
@@ -521,12 +549,14 @@ static bool run_round(struct sim_disk *image, const struct operation *op, const 
     CHECK(&f, err != STELE_IO || is_failed || op->run == unlink_due || op->run == locate_all);
     CHECK(&f, err != STELE_NO_MEMORY || !is_failed || (op->flags & NO_MEMORY_FAILS) != 0);
     CHECK(&f, err != STELE_OK || !is_failed);
-    if (is_failed)
+    if (is_failed) {
         check_refuses(&f);
-    else if (err != STELE_OK)
+        check_points(&f, op);
+    } else if (err != STELE_OK) {
         check_survivor(&f, op, &before, done);
-    else
+    } else {
         check_done(&f, done);
+    }
     if (err == STELE_OK && op->flags == 0 && stele_log_end_offset(f.w.log) > before.end)
         before.high_watermark = stele_log_end_offset(f.w.log); /* acknowledged */
     check_reopened(&f, op, &before, done, kind->crash);
@@ -572,6 +602,7 @@ static void test_every_call_fails(void **state)
         sums[1] += faults[1];
         free(done.producers);
     }
+    assert_true(emptied_count > 0);
     sim_disk_free(image);
     print_message("%d failing calls, %d failing allocations\n", (int)sums[0], (int)sums[1]);
 }
