@@ -118,20 +118,28 @@ static bool is_reached(const struct stele_partition *partition, int32_t node_id,
     return known != NULL && stele_known_listener_of(known, listener) != NULL;
 }
 
-/* KIP-320: the records before are not there any more, or are others. KIP-392: a replica in the consumer's rack is asked
- * instead of the leader. True: that is the answer. */
+/* KIP-320: the records before are not there any more, or are others: `diverging` says from where on. An epoch that a
+ * follower's log ends in may go on at the leader, and so may the log in later ones: of these it does not know. */
+static enum stele_err find_divergence(struct stele_partition *partition, struct stele_read_op *read)
+{
+    struct stele_epoch_end end = stele_replica__epoch_end(partition, read->last_fetched_epoch);
+    read->diverging = (struct stele_epoch_end){STELE_EPOCH_NONE, STELE_OFFSET_NONE};
+    if (!stele_epoch_end_is_known(&end) || (end.epoch == read->last_fetched_epoch && end.end_offset >= read->offset))
+        return STELE_OK;
+    if (partition->replica.role == STELE_REPLICA_FOLLOWER && end.end_offset >= stele_log_end_offset(partition->log))
+        return STELE_OFFSET_NOT_AVAILABLE;
+    read->diverging = end;
+    return STELE_OK;
+}
+
+/* KIP-392: a replica in the consumer's rack is asked instead of the leader. True: that, or a divergence, is the answer.
+ */
 static bool is_elsewhere(struct stele_partition *partition, struct stele_read_op *read)
 {
     const struct stele_replica *replica = &partition->replica;
-    read->diverging = (struct stele_epoch_end){STELE_EPOCH_NONE, STELE_OFFSET_NONE};
     read->read_replica = STELE_NO_NODE;
-    if (read->last_fetched_epoch >= 0) {
-        struct stele_epoch_end end = stele_replica__epoch_end(partition, read->last_fetched_epoch);
-        if (stele_epoch_end_is_known(&end) && (end.epoch < read->last_fetched_epoch || end.end_offset < read->offset)) {
-            read->diverging = end;
-            return true;
-        }
-    }
+    if (stele_epoch_end_is_known(&read->diverging))
+        return true;
     /* What was deleted here is so everywhere, though a replica has not said so since. */
     bool is_deleted = read->offset < stele_log_start_offset(partition->log);
     uint32_t rack = replica->role == STELE_REPLICA_LEADER && !is_deleted ? rack_number(partition, read->rack) : 0;
@@ -252,6 +260,8 @@ static void read_now(struct stele_op *op)
         read->doubted_offset = -1;
         err = stele_partition__state_error(partition);
     }
+    if (err == STELE_OK)
+        err = find_divergence(partition, read);
     if (err != STELE_OK) {
         stele_op__finish(op, err);
     } else if (is_elsewhere(partition, read)) {

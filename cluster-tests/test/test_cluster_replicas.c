@@ -50,12 +50,12 @@ static void test_shrink_and_grow(void **state)
 
 /* A consumer's fetch that may be answered by a follower; it waits for up to half a minute. */
 static struct cluster_ask *read_at(int32_t node_id, const struct stele_uuid *topic, int32_t leader_epoch,
-                                   int64_t offset)
+                                   int32_t last_epoch, int64_t offset)
 {
     static struct stele_fetch_partition part;
     part = (struct stele_fetch_partition){.topic_id = *topic,
                                           .current_leader_epoch = leader_epoch,
-                                          .last_fetched_epoch = -1,
+                                          .last_fetched_epoch = last_epoch,
                                           .fetch_offset = offset,
                                           .max_bytes = 1 << 20};
     struct stele_request request = {.header.api = STELE_API_FETCH,
@@ -83,7 +83,7 @@ static void test_reader_at_a_follower(void **state)
         assert_ok(put(-1, 3));
         cluster_nodes_run(&cluster, 2 * SECOND_US); /* all know that it is committed */
         struct cluster_ask *reader =
-            read_at(others[1], &replica(others[1])->key.topic_id, partition()->leader_epoch, 3);
+            read_at(others[1], &replica(others[1])->key.topic_id, partition()->leader_epoch, -1, 3);
         cluster_nodes_run(&cluster, 3 * SECOND_US);
         assert_false(reader->is_done);
         assert_ok(put(-1, 1));
@@ -96,12 +96,24 @@ static void test_reader_at_a_follower(void **state)
         assert_int_equal(result->high_watermark, 4);
         assert_true(result->records_bytes > 0);
         cluster_ask_end(reader);
-        for (int32_t epoch = -1; epoch <= partition()->leader_epoch;
-             epoch++) { /* what the leader may have, and it not */
-            reader = read_at(others[1], &replica(others[1])->key.topic_id, epoch, 99);
+        const int32_t epoch = partition()->leader_epoch;
+        const struct {
+            int node;
+            int32_t epoch, last_epoch;
+            bool is_known;
+        } beyond[] = {{1, -1, -1, false},
+                      {1, epoch, -1, false},
+                      {1, epoch, epoch, false},
+                      {1, epoch, epoch + 1, false},
+                      {0, epoch, epoch, true}};
+        for (size_t i = 0; i < STELE_ARRAY_LEN(beyond); i++) { /* the leader may have it; of itself it knows */
+            reader = read_at(others[beyond[i].node], &replica(others[1])->key.topic_id, beyond[i].epoch,
+                             beyond[i].last_epoch, 99);
             cluster_nodes_run(&cluster, SECOND_US);
             assert_true(reader->is_done);
-            assert_int_equal(reader->response.body.fetch.results[0].err, STELE_OFFSET_NOT_AVAILABLE);
+            result = &reader->response.body.fetch.results[0];
+            assert_int_equal(result->err, beyond[i].is_known ? STELE_OK : STELE_OFFSET_NOT_AVAILABLE);
+            assert_int_equal(result->diverging_end_offset, beyond[i].is_known ? 4 : -1);
             cluster_ask_end(reader);
         }
         end();
@@ -133,7 +145,7 @@ static void test_reader_at_a_former_leader(void **state)
         late_to_controller(id, 300000);
         sim_server_start(&cluster.nodes[id - 1]);
         for (int i = 0; i < 60; i++) {
-            struct cluster_ask *reader = read_at(id, &topic, -1, 10);
+            struct cluster_ask *reader = read_at(id, &topic, -1, -1, 10);
             cluster_nodes_run(&cluster, SECOND_US / 20);
             if (reader->is_done && reader->err == STELE_OK && reader->response.body.fetch.result_count > 0) {
                 assert_int_not_equal(reader->response.body.fetch.results[0].err, STELE_OFFSET_OUT_OF_RANGE);
