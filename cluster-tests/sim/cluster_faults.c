@@ -264,12 +264,19 @@ static void set_lasting(struct cluster *run, const struct cluster_fault *fault, 
 
 /* Nodes that have begun to form a cluster wait for the very disks that they have heard of: with one of them gone
  * nothing is left but to empty all, which every node says, and nobody does here. */
-static bool is_forming(const struct cluster *run)
+/* A node that forms, or will because it heard of this disk, never forms with another one: all would have to be emptied.
+ * Of one that is down it is not known. */
+static bool forms_with(const struct cluster *run, const struct cluster_node *node)
 {
     for (int i = 0; i < run->node_count; i++) {
-        const struct stele_node *of = run->nodes[i].server.node;
-        if (cluster_node_lives(&run->nodes[i]) &&
-            (of->control.formation.is_writing || of->control.formation.file.stage == STELE_FORM_FORMING))
+        const struct cluster_node *other = &run->nodes[i];
+        if (!cluster_node_lives(other) && run->quorum.committed_to == 0)
+            return true;
+        if (!cluster_node_lives(other))
+            continue;
+        const struct stele_formation *formation = &other->server.node->control.formation;
+        bool has_heard = formation->file.stage == STELE_FORM_EMPTY && formation->heard[node->number].is_heard;
+        if (has_heard || formation->is_writing || formation->file.stage == STELE_FORM_FORMING)
             return true;
     }
     return false;
@@ -298,7 +305,7 @@ static void strike(struct cluster *run, const struct cluster_fault *fault)
         stop(node, fault->for_us);
         break;
     case CLUSTER_WIPE:
-        if (is_forming(run) ||
+        if (forms_with(run, node) ||
             cluster_operators_hold(run)) /* with one voter less there would be no majority any more */
             break;
         node->wants_wipe = true;
