@@ -65,6 +65,8 @@ static enum stele_err look_at_batch(struct stele_consumer *consumer, struct read
     size_t bytes = (size_t)stele_batch_size(ready->at);
     enum stele_err err = consumer->check_crcs ? stele_batch_check(ready->at, bytes, &header)
                                               : stele_batch_header_read(ready->at, bytes, &header);
+    if (err == STELE_UNSUPPORTED_FOR_MESSAGE_FORMAT) /* which no log has */
+        err = STELE_CORRUPT_MESSAGE;
     if (err != STELE_OK)
         return err;
     bool is_aborted = pass_aborted(ready, &header), is_control = (header.attributes & STELE_BATCH_CONTROL) != 0;

@@ -208,11 +208,16 @@ static void test_doubt(void **state)
     peer_append(peer, 0, 3, &plain);
     peer_append(peer, 0, 3, &plain);
     peer_append(peer, 0, 3, &plain);
-    for (int64_t from = 0; from <= 4; from += 4) {
+    const struct {
+        int64_t from;
+        size_t at;
+    } rots[] = {{0, 70}, {4, 70}, {0, STELE_BATCH_POS_MAGIC}};
+    for (size_t i = 0; i < STELE_ARRAY_LEN(rots); i++) {
+        const int64_t from = rots[i].from;
         struct stele_client *client = peer_client(peer, NULL);
         struct stele_consumer *consumer = new_consumer(client, NULL);
         peer->doubts = 0;
-        peer->rotten = &peer->logs[0].batches[1].bytes[70];
+        peer->rotten = &peer->logs[0].batches[1].bytes[rots[i].at];
         *peer->rotten ^= 0x10;
         assert_int_equal(stele_consumer_assign(consumer, 0, from).code, 0);
         for (int64_t offset = from; offset < 9; offset++)
