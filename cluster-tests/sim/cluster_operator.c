@@ -3,6 +3,7 @@
  * are over. */
 #include "base/check.h"
 #include "cluster-tests/sim/cluster_run.h"
+#include "node/partition.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -51,15 +52,11 @@ static void delete_topic(struct cluster_operator *self, const struct cluster_fau
 
 /* Records. */
 
-static void delete_records(struct cluster_operator *self, const struct cluster_fault *fault)
+static void delete_below(struct cluster_operator *self, struct cluster_topic *topic, int32_t partition, int64_t wanted)
 {
     struct cluster *run = self->run;
-    int name = fault->a % run->book.topic_count;
-    struct cluster_topic *topic = cluster_book_last(run, name);
-    int32_t partition = (fault->b < 0 ? 0 : fault->b) % topic->partition_count;
-    int64_t start = -1, wanted = topic->partitions[partition].end_offset * stele_min_i64(fault->arg, 1000) / 1000;
-    if (fault->arg > 1000)
-        wanted = STELE_OFFSET_LATEST;
+    int name = topic->first;
+    int64_t start = -1;
     struct cluster_replica *leader = cluster_replicas_leader(run, topic, partition);
     int32_t epoch = leader == NULL ? -1 : leader->leader_epoch;
     int64_t starts = run->world.reached[SIM_POINT_START];
@@ -82,6 +79,48 @@ static void delete_records(struct cluster_operator *self, const struct cluster_f
                    leader->leader_epoch == epoch && starts == run->world.reached[SIM_POINT_START];
     if (is_sure && cluster_book_last(run, name) == topic && leader->start_offset >= wanted)
         leader->start_floor = stele_max_i64(leader->start_floor, wanted);
+}
+
+static void delete_records(struct cluster_operator *self, const struct cluster_fault *fault)
+{
+    struct cluster_topic *topic = cluster_book_last(self->run, fault->a % self->run->book.topic_count);
+    int32_t partition = (fault->b < 0 ? 0 : fault->b) % topic->partition_count;
+    int64_t wanted = topic->partitions[partition].end_offset * stele_min_i64(fault->arg, 1000) / 1000;
+    delete_below(self, topic, partition, fault->arg > 1000 ? STELE_OFFSET_LATEST : wanted);
+}
+
+/* Up to where the leader's log is damaged at the front of what no other replica has; -1: not, or not all are there. */
+static int64_t end_of_lost(struct cluster *run, struct cluster_topic *topic, int32_t partition)
+{
+    const struct cluster_replica *leader = cluster_replicas_leader(run, topic, partition);
+    const struct cluster_partition *it = &topic->partitions[partition];
+    if (leader == NULL || leader->of->log == NULL || stele_log_damaged_count(leader->of->log) == 0)
+        return -1;
+    const struct stele_damaged_range *range = stele_log_damaged(leader->of->log, 0);
+    for (int i = 0; i < run->node_count; i++) {
+        const struct cluster_node *node = &run->nodes[i];
+        const struct cluster_replica *other = &node->replicas[topic - run->book.topics][partition];
+        if (other == leader || node->is_gone || !stele_node_set_has(&it->state.replicas, i + 1))
+            continue;
+        if (!cluster_node_lives(node) || other->of == NULL || other->end_offset > range->first_offset)
+            return -1;
+    }
+    return range->last_offset + 1;
+}
+
+/* What rotted where it was the last copy, for those that are lost came by force or with the power, nobody gives again:
+ * then its partition goes on when it is deleted. */
+static void delete_what_rotted(struct cluster_operator *self)
+{
+    struct cluster *run = self->run;
+    for (int i = 0; i < run->book.topic_count; i++) {
+        struct cluster_topic *topic = cluster_book_last(run, i);
+        for (int32_t partition = 0; partition < topic->partition_count && !topic->is_gone; partition++) {
+            int64_t end = end_of_lost(run, topic, partition);
+            if (end >= 0)
+                delete_below(self, topic, partition, end);
+        }
+    }
 }
 
 /* Replicas and leaders. */
@@ -287,6 +326,7 @@ static void end_moves(struct cluster_operator *self)
     }
     if (run->has_changed_voters)
         add_missing_voters(self);
+    delete_what_rotted(self);
     sim_client_pause(&self->sim, LOOK_US);
 }
 

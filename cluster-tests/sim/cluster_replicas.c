@@ -99,8 +99,10 @@ static void lose_what_is_not_there(struct look *look)
     }
     if (at == stele_log_start_offset(look->of->log)) /* it has none of what is known */
         at = begin_of(look);
-    if (at >= look->partition->end_offset) {
+    if (at >= look->partition->end_offset) { /* it may begin behind what it had, lost to force before, and deleted */
         look->partition->end_offset = at;
+        look->partition->start_offset =
+            stele_max_i64(look->partition->start_offset, stele_log_start_offset(look->of->log));
         return;
     }
     sim_world_log(&look->run->world, "%s leads, forced to: what is committed from %lld up to %lld is lost", look->name,

@@ -13,7 +13,7 @@
 
 enum { ROT_BYTES_MAX = 512, CHECKPOINT_BYTES = 16384 };
 
-/* Another in sync has it as it is. */
+/* Another in sync has it as it is, on its disk. */
 static bool is_elsewhere(struct cluster *run, const struct cluster_node *node, const struct cluster_known *known,
                          const struct cluster_batch *batch)
 {
@@ -24,7 +24,7 @@ static bool is_elsewhere(struct cluster *run, const struct cluster_node *node, c
         if (other == node || !cluster_node_lives(other) || replica->of == NULL || other->rots > 0)
             continue;
         if (replica->of->state == STELE_PARTITION_OPEN && replica->start_offset <= batch->base_offset &&
-            replica->end_offset >= batch->end_offset)
+            stele_log_recovery_point(replica->of->log) >= batch->end_offset)
             return true;
     }
     return false;
