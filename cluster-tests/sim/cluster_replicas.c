@@ -115,8 +115,9 @@ static void lose_what_is_not_there(struct look *look)
     for (int i = 0; i < look->run->node_count; i++) {
         struct cluster_replica *other = replica_of(&look->run->nodes[i], look->topic, look->of->key.number);
         other->checked_to = stele_min_i64(other->checked_to, at);
-        other->stale_from =
-            at; /* it may have what is lost, or get it of who leads and has not heard, until it is cut */
+        /* It may have what is lost, or get it of who leads and has not heard, until it is cut; also what was lost the
+         * time before, while it was away. */
+        other->stale_from = other->stale_from < 0 ? at : stele_min_i64(other->stale_from, at);
     }
     replica->stale_from = -1;
     replica->place.is_known = false;
