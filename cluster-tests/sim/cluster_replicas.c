@@ -27,18 +27,17 @@ static struct cluster_replica *replica_of(struct cluster_node *node, const struc
 }
 
 /* Rot that nobody has read yet: it is no other batch that lies there. What its checksum does not cover may have rotted
- * too. */
-static bool is_rotten(const struct look *look, bool is_there, const struct stele_batch_header *header,
-                      const struct cluster_batch *known)
+ * too. `place` is of the header; NULL: nothing was found. */
+static bool is_rotten(const struct look *look, const struct cluster_log_place *place,
+                      const struct stele_batch_header *header, const struct cluster_batch *known)
 {
     struct stele_batch_header checked;
     size_t bytes = 0;
     if (sim_disk_stats(look->node->server.disk)->rotten == 0 && look->node->rots == 0)
         return false;
-    if (!is_there || header->base_offset > known->base_offset || header->crc == known->crc)
+    if (place == NULL || header->base_offset > known->base_offset || header->crc == known->crc)
         return true;
-    uint8_t *batch =
-        cluster_log_batch(look->node->server.disk, stele_log_dir(look->of->log), &look->replica->place, header, &bytes);
+    uint8_t *batch = cluster_log_batch(look->node->server.disk, stele_log_dir(look->of->log), place, header, &bytes);
     bool is_bad = batch == NULL || stele_batch_check(batch, bytes, &checked) != STELE_OK;
     free(batch);
     return is_bad;
@@ -59,7 +58,7 @@ static void verify(struct look *look, int64_t to, const char *rule)
         bool is_same = is_there && header.base_offset == known->base_offset &&
                        stele_batch_last_offset(&header) + 1 == known->end_offset && header.crc == known->crc &&
                        header.partition_leader_epoch == known->epoch;
-        if (!is_same && !is_rotten(look, is_there, &header, known))
+        if (!is_same && !is_rotten(look, is_there ? &replica->place : NULL, &header, known))
             sim_world_fail(world,
                            "%s: %s holds at %lld a batch of epoch %d up to %lld, and committed is one of epoch %d "
                            "from %lld up to %lld",
@@ -93,7 +92,7 @@ static void lose_what_is_not_there(struct look *look)
         bool is_there = cluster_log_find(look->node->server.disk, stele_log_dir(look->of->log), &place, at, &header);
         bool is_same = is_there && header.base_offset == known->base_offset && header.crc == known->crc &&
                        header.partition_leader_epoch == known->epoch;
-        if (!is_same && !is_rotten(look, is_there, &header, known))
+        if (!is_same && !is_rotten(look, is_there ? &place : NULL, &header, known))
             break;
         at = known->end_offset;
     }
