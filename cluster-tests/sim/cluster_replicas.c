@@ -187,7 +187,7 @@ static void check_members(struct look *look, const struct stele_node_set *member
         if (end_offset < high_watermark)
             sim_world_fail(&look->run->world, "D11: %s has a high watermark of %lld, and n%d, in sync, ends at %lld",
                            look->name, (long long)high_watermark, node->number + 1, (long long)end_offset);
-        int64_t synced = stele_log_recovery_point(replica->of->log);
+        int64_t synced = stele_max_i64(stele_log_recovery_point(replica->of->log), replica->synced_to);
         if (look->topic->flushes_before_ack && synced < high_watermark)
             sim_world_fail(&look->run->world, "D11: %s has a high watermark of %lld, and n%d has synced up to %lld",
                            look->name, (long long)high_watermark, node->number + 1, (long long)synced);
@@ -479,6 +479,13 @@ static void look_anew(struct cluster_known *known)
     replica->log = known->of->log;
 }
 
+/* What was synced stays so, also where a start takes a checkpoint for its recovery point; until it is cut. */
+static void note_synced(struct cluster_replica *replica, const struct stele_log *log)
+{
+    int64_t synced = stele_max_i64(replica->synced_to, stele_log_recovery_point(log));
+    replica->synced_to = stele_min_i64(synced, stele_log_end_offset(log));
+}
+
 /* Those that the node let go. */
 static void forget_others(struct cluster_node *node)
 {
@@ -508,6 +515,8 @@ void cluster_replicas_check(struct cluster_node *node)
         if (known == NULL)
             continue;
         known->is_there = true;
+        if (is_open)
+            note_synced(known->replica, of->log);
         if (!is_open || of->replica.cut != STELE_CUT_NONE || !has_moved(known->replica, of))
             continue;
         bool is_first = known->replica->of != of;
@@ -517,6 +526,7 @@ void cluster_replicas_check(struct cluster_node *node)
                                                        .leader_epoch = -1,
                                                        .checked_to = checked_to,
                                                        .stale_from = known->replica->stale_from,
+                                                       .synced_to = known->replica->synced_to,
                                                        .start_floor = known->replica->start_floor};
             start_at_batch(known, of->key.number);
         }

@@ -100,6 +100,7 @@ struct cluster_replica {
     int64_t start_floor; /* it led, and acknowledged that it begins there */
     int64_t stale_from;  /* from there on it may hold what a forced election lost; -1: not */
     int64_t checked_to;  /* up to there its files hold what is committed */
+    int64_t synced_to;   /* in this life or one before */
     struct cluster_log_place place;
     const struct stele_log *log; /* that it is of */
 };

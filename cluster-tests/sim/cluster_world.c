@@ -135,8 +135,10 @@ static void dead(struct sim_server *server)
                  node->has_disk_trouble || node->wants_wipe;
     node->is_amnesiac = loses || (node->is_amnesiac && !node->has_served);
     if (node->wants_wipe) {
-        for (int i = 0; i < CLUSTER_LIVES_MAX * CLUSTER_PARTITIONS_MAX; i++)
-            node->replicas[i / CLUSTER_PARTITIONS_MAX][i % CLUSTER_PARTITIONS_MAX].start_floor = 0;
+        for (int i = 0; i < CLUSTER_LIVES_MAX * CLUSTER_PARTITIONS_MAX; i++) {
+            struct cluster_replica *replica = &node->replicas[i / CLUSTER_PARTITIONS_MAX][i % CLUSTER_PARTITIONS_MAX];
+            replica->start_floor = replica->synced_to = 0;
+        }
         node->wants_wipe = false;
         node->is_wiped = true;
         node->may_be_readmitted = node->is_readmitted = false;
