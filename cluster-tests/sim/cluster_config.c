@@ -93,7 +93,6 @@ static bool take_of_run(struct cluster_config *config, const char *name, const c
     } else if (strcmp(name, "faults") == 0) {
         is_fine = take_classes(value, &classes);
         config->no_classes |= ~classes;
-        config->names_classes = true;
     } else if (strcmp(name, "faults.not") == 0) {
         is_fine = take_classes(value, &classes);
         config->no_classes |= classes;
@@ -150,7 +149,5 @@ void cluster_config_plan(const struct cluster_config *config, struct cluster_pla
     cluster_plan_of(plan, seed, node_count > 0 ? node_count : config->node_count);
     plan->frame = config->frame;
     plan->no_classes = config->no_classes;
-    if (!config->names_classes) /* not before a thousand seeds are clean with it */
-        plan->no_classes |= UINT64_C(1) << CLUSTER_CLASS_ROT;
     cluster_plan_fill(plan);
 }

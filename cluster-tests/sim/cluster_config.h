@@ -19,7 +19,6 @@
 struct cluster_config {
     int node_count;      /* 0: as the seed has it */
     uint64_t no_classes; /* bits */
-    bool names_classes;  /* that may come */
     struct cluster_frame frame;
 };
 
