@@ -355,7 +355,7 @@ struct stele_segment *stele_log_segment(const struct stele_log *log, int index)
 
 int64_t stele_log_first_base(const struct stele_log *log)
 {
-    return log->segment_count == 0 ? -1 : log->segments[0]->base_offset;
+    return log->is_failed ? -1 : log->segments[0]->base_offset;
 }
 
 const struct stele_epoch_cache *stele_log_epochs(const struct stele_log *log)

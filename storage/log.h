@@ -77,7 +77,7 @@ int64_t stele_log_checkpoint_point(const struct stele_log *log);
 int64_t stele_log_bytes(const struct stele_log *log);
 int stele_log_segment_count(const struct stele_log *log);
 struct stele_segment *stele_log_segment(const struct stele_log *log, int index);
-/** Where the first segment begins; -1: there is none, in a log that FAILED while it began anew. */
+/** Where the first segment begins; -1: it is not known of a FAILED log, which may have lost it half way. */
 int64_t stele_log_first_base(const struct stele_log *log);
 const struct stele_epoch_cache *stele_log_epochs(const struct stele_log *log);
 const struct stele_producers *stele_log_producers(const struct stele_log *log);

@@ -453,7 +453,7 @@ static void check_points(struct failing *f, const struct operation *op)
 {
     const struct stele_log *log = f->w.log;
     bool is_none = stele_log_segment_count(log) == 0, is_cut = (op->flags & (CUTS | RESTARTS)) != 0;
-    CHECK(f, (stele_log_first_base(log) < 0) == is_none);
+    CHECK(f, stele_log_first_base(log) == -1);
     CHECK(f, stele_log_point_after_cut(log, f->cut) <= f->cut);
     if (is_cut) {
         int64_t point = (op->flags & RESTARTS) != 0 ? f->cut : f->point_after_cut;
