@@ -199,9 +199,10 @@ enum stele_err stele_log_dirs_leave(struct stele_log_dirs *dirs, const struct st
     if (dirs->dirs[move->from].is_offline)
         return STELE_OFFLINE;
     enum stele_err err = leave(dirs, move);
-    if (err == STELE_OK)
-        (void)say(dirs, &move->topic_id, move->partition, NULL); /* a line that stays is true */
-    return settle(dirs, move->from, err, "a directory that was left could not be renamed");
+    if (err != STELE_OK)
+        return settle(dirs, move->from, err, "a directory that was left could not be renamed");
+    err = say(dirs, &move->topic_id, move->partition, NULL);
+    return dirs->dirs[0].is_offline ? err : STELE_OK; /* a line that stays is true */
 }
 
 enum stele_err stele_log_dirs__made_in(struct stele_log_dirs *dirs, int dir, const struct stele_uuid *topic_id,

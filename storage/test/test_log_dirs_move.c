@@ -291,7 +291,7 @@ static void swap_and_fail(void *arg, struct sim_disk *disk)
         enum stele_err err = swap(dirs, &move, &is_moved);
         bool is_first_lost = stele_log_dirs_is_offline(dirs, FIRST);
         assert_true(err == STELE_OK || sim_disk_has_struck(disk));
-        assert_true(err != STELE_OK || is_moved);
+        assert_true(err != STELE_OK || (is_moved && !is_first_lost));
         stele_log_dirs_close(dirs);
         sim_disk_heal(disk);
         sim_disk_crash(disk, round->mode);
