@@ -85,6 +85,10 @@ static void set_disk(struct cluster_node *node, const struct cluster_fault *faul
 {
     struct sim_disk *disk = node->server.disk;
     struct sim_disk_rates slow = {.call_us_min = 1, .call_us_max = fault->arg};
+    bool is_slow = fault->kind == CLUSTER_SLOW_DISK || fault->kind == CLUSTER_SLOW_SYNC;
+    if (is_on && is_slow)
+        node->server.slow_until_us =
+            stele_max_i64(node->server.slow_until_us, sim_world_now_us(&node->run->world) + fault->for_us);
     if (fault->kind == CLUSTER_READ_FAIL) {
         set_reads(node, fault, is_on);
     } else if (fault->kind == CLUSTER_SLOW_DISK) {
@@ -262,8 +266,6 @@ static void set_lasting(struct cluster *run, const struct cluster_fault *fault, 
     }
 }
 
-/* Nodes that have begun to form a cluster wait for the very disks that they have heard of: with one of them gone
- * nothing is left but to empty all, which every node says, and nobody does here. */
 /* A node that forms, or will because it heard of this disk, never forms with another one: all would have to be emptied.
  * Of one that is down it is not known. */
 static bool forms_with(const struct cluster *run, const struct cluster_node *node)
