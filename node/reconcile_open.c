@@ -193,6 +193,8 @@ static void place_done(struct stele_job *job)
     struct stele_reconcile *reconcile = STELE_CONTAINER_OF(job, struct stele_reconcile, job);
     struct stele_controller *control = reconcile->control;
     reconcile->has_job = false;
+    if (stele_log_dirs_is_offline(control->dirs, 0)) /* with the line of who was made while another one was offline */
+        stele_controller_look_for_failed(control, STELE_IO, "the place of a partition could not be written");
     stele_reconcile__open(reconcile);
     stele_controller_check_stopped(control);
 }

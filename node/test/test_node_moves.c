@@ -370,6 +370,28 @@ static void test_directory_fails(void **state)
     }
 }
 
+/* Without the first directory a node cannot go on, also where it fails under the line of a partition that is made while
+ * another one is offline. */
+static void test_line_fails(void **state)
+{
+    (void)state;
+    for (int is_broken = 0; is_broken < 2; is_broken++) {
+        struct fixture f;
+        begin(&f, 1, 2);
+        sim_disk_break(f.world->disk, "b/*", 0, STELE_IO, 0);
+        for (int32_t i = 0; i < 2; i++)
+            (void)node_conn_put(f.conn, &f.topic_id, i, &(struct node_shape){.acks = -1});
+        node_world_pass(f.world, 5000);
+        node_world_drain(f.world);
+        if (is_broken)
+            sim_disk_break(f.world->disk, "a/stele-moved-partitions*", 0, STELE_IO, 0);
+        node_conn_send_create(f.conn, "u", 1, NULL, 0);
+        node_world_pass(f.world, 5000);
+        assert_int_equal(f.world->is_fatal, is_broken);
+        node_world_free(f.world);
+    }
+}
+
 struct cutting {
     struct stele_truncate_op truncate;
     bool is_done;
@@ -519,9 +541,10 @@ static void test_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_under_load), cmocka_unit_test(test_refused),    cmocka_unit_test(test_cancel),
-        cmocka_unit_test(test_topic_goes), cmocka_unit_test(test_crash),      cmocka_unit_test(test_directory_fails),
-        cmocka_unit_test(test_cut),        cmocka_unit_test(test_calls_fail), cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_under_load), cmocka_unit_test(test_refused), cmocka_unit_test(test_cancel),
+        cmocka_unit_test(test_topic_goes), cmocka_unit_test(test_crash),   cmocka_unit_test(test_directory_fails),
+        cmocka_unit_test(test_line_fails), cmocka_unit_test(test_cut),     cmocka_unit_test(test_calls_fail),
+        cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
