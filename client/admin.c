@@ -63,13 +63,14 @@ enum stele_err stele_client__explain(struct stele_client *client, struct stele_w
                            client->group.trouble[0] != 0 ? client->group.trouble : stele_err_text(err));
 }
 
-/* A change that is there already, or cannot be any more, was perhaps made by the try before. */
-static enum stele_err tell_doubt(struct stele_waited *waited)
+/* A change that is there already, or cannot be any more, was perhaps made by the try before; one that was refused may
+ * be made by the try after. */
+static enum stele_err tell_doubt(struct stele_waited *waited, const char *which)
 {
     char text[STELE_ERROR_TEXT_BYTES];
     (void)snprintf(text, sizeof(text), "%s", waited->error->text);
-    return stele_error_set(waited->error, waited->err, "%.300s; an earlier try got no answer and may have done it",
-                           text);
+    return stele_error_set(waited->error, waited->err, "%.300s; %s try got no answer and may have done it", text,
+                           which);
 }
 
 enum stele_err stele_client__wait_for(struct stele_client *client, struct stele_waited *waited,
@@ -84,7 +85,7 @@ enum stele_err stele_client__wait_for(struct stele_client *client, struct stele_
         err = stele_client__wait_once(client, waited, request, until);
         bool is_refused = waited->is_done && (waited->is_final || !stele_client__may_retry(err));
         if (err != STELE_OK && is_refused && waited->error->text[0] != 0 && waited->is_change && is_doubtful)
-            return tell_doubt(waited);
+            return tell_doubt(waited, "an earlier");
         if (err == STELE_OK || (waited->is_done && waited->is_final))
             return err;
         is_doubtful = is_doubtful || (err == STELE_CLOSED && waited->call.is_sent) || err == STELE_REQUEST_TIMED_OUT;
@@ -94,6 +95,8 @@ enum stele_err stele_client__wait_for(struct stele_client *client, struct stele_
     if (waited->error->text[0] == 0 && told.text[0] != 0) { /* what a node said is worth more than that time ran out */
         *waited->error = told;
         waited->err = told.err;
+        if (waited->is_change && waited->call.is_sent)
+            return tell_doubt(waited, "a later");
     }
     return stele_client__explain(client, waited);
 }

@@ -154,7 +154,7 @@ static struct stele_result alter(struct stele_client *client, enum stele_voter_c
     struct stele_uuid directory = {.bytes = {0}};
     if (directory_id != NULL && stele_uuid_parse(directory_id, strlen(directory_id), &directory) != STELE_OK)
         return stele_client__failure(STELE_INVALID_ARGUMENT, "'%.100s' is no directory id", directory_id);
-    struct stele_waited waited = {.take = take_altered, .error = &error};
+    struct stele_waited waited = {.take = take_altered, .error = &error, .is_change = true};
     struct stele_request request = {.header.api = STELE_API_ALTER_VOTERS,
                                     .body.alter_voters = {.change = change,
                                                           .node_id = node_id,

@@ -28,7 +28,8 @@ struct asked {
     int32_t leader_id;
     bool leader_is_hidden; /* nobody says who leads */
     enum stele_err err;
-    int failures; /* after which it is OK */
+    int failures;    /* after which it is OK */
+    bool mutes_next; /* it answers no more after this one */
 };
 
 static const struct stele_described_voter voters[] = {
@@ -153,6 +154,7 @@ static void admin(struct peer *peer, const struct stele_request *request, struct
 {
     struct asked *asked = peer->admin_arg;
     asked->count++;
+    peer->is_mute = peer->is_mute || asked->mutes_next;
     if (asked->failures > 0 && --asked->failures == 0)
         asked->err = STELE_OK;
     switch ((int)request->header.api) {
@@ -391,6 +393,23 @@ static void test_errors(void **state)
     stele_client_free(client);
 }
 
+/* A change of voters that was refused for now is asked for again; when that gets no answer, it may be made after all.
+ */
+static void test_last_try(void **state)
+{
+    struct peer *peer = *state;
+    struct asked asked;
+    struct stele_client *client = peer_client(peer, quick);
+    script(peer, &asked);
+    asked.err = STELE_REQUEST_TIMED_OUT;
+    asked.mutes_next = true;
+    struct stele_result result = stele_quorum_remove(client, 3, NULL);
+    assert_int_equal(result.code, STELE_REQUEST_TIMED_OUT);
+    assert_int_equal(asked.count, 1); /* that was answered */
+    assert_non_null(strstr(result.text, "a later try got no answer and may have done it"));
+    stele_client_free(client);
+}
+
 /* An id that is none is refused before anything is sent. */
 static void test_bad_arguments(void **state)
 {
@@ -568,6 +587,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_older_version, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_unready_node, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_all, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_last_try, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_quorum_at_its_leader, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_quorum_by_turns, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_memory_failures, set_up, tear_down),

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LIVES_LEFT = 6, LOOK_US = 5000000, MOVES_US = 20000000 };
+enum { LIVES_LEFT = 6, LOOK_US = 5000000, MOVES_US = 20000000, REMOVAL_US = 20000000 };
 
 static const char *name_of(const struct cluster_operator *self)
 {
@@ -236,6 +236,7 @@ static void remove_voter(struct cluster_operator *self, const struct cluster_fau
     run->nodes[fault->a].is_removed = run->has_changed_voters = true;
     struct stele_result result = stele_quorum_remove(self->sim.client, fault->a + 1, NULL);
     log_voter(self, fault->a, "removed", &result);
+    run->nodes[fault->a].is_removal_open = result.code != 0;
     if (result.code == 0)
         cluster_reach(run, CLUSTER_POINT_VOTER_REMOVED);
     end_later(self, fault);
@@ -266,12 +267,14 @@ static void add_voter(struct cluster_operator *self, const struct cluster_fault 
     node->may_be_readmitted = true;
     if (result.code == 0)
         cluster_reach(run, CLUSTER_POINT_VOTER_ADDED);
-    if (result.code == 0 || result.code == (int)STELE_DUPLICATE_VOTER) {
-        node->is_removed = false;
+    bool is_there = result.code == (int)STELE_DUPLICATE_VOTER; /* yet, where the removal may still come */
+    if (result.code == 0 || (is_there && !node->is_removal_open)) {
+        node->is_removed = node->is_removal_open = false;
         return;
     }
     struct cluster_fault again = *fault;
-    again.for_us = 1000000;
+    again.for_us = is_there ? REMOVAL_US : 1000000;
+    node->is_removal_open = node->is_removal_open && !is_there;
     sim_client_pause(&self->sim, 200000);
     end_later(self, &again);
 }

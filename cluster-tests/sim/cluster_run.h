@@ -121,6 +121,7 @@ struct cluster_node {
     struct sim_event up;
     int64_t down_us; /* how long it stays down after the death under way; -1: for good */
     bool wants_wipe, is_wiped, is_gone;
+    bool is_removal_open; /* as a voter: it may still come */
     bool was_wiped_early; /* perhaps before it was one of the voters */
     bool is_removed;      /* as a voter, or may be */
     int64_t wipes;
