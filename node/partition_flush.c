@@ -251,6 +251,7 @@ void stele_partition_retain(struct stele_partition *partition)
     if (deleted > 0 || has_rolled)
         partition->shard->is_changed = true;
     if (deleted > 0) {
+        stele_repair_look(partition); /* what was damaged may be among it */
         stele_replica__synced(partition);
         stele_replica_watchers_wake(partition); /* they hear where it starts also when nothing is appended any more */
     }

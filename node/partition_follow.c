@@ -295,6 +295,7 @@ static void raise(struct stele_partition *partition, const struct stele_follower
         enum stele_err err = stele_log_set_start_offset(partition->log, update->start_offset);
         (void)err; /* the next answer says it again */
         partition->shard->is_changed = true;
+        stele_repair_look(partition); /* what was damaged may be deleted */
     }
 }
 

@@ -465,7 +465,7 @@ void stele_repair_look(struct stele_partition *partition)
     struct stele_shard *shard = partition->shard;
     if (partition->state != STELE_PARTITION_OPEN || shard->is_stopping)
         return;
-    bool was_damaged = partition->is_damaged;
+    bool was_damaged = partition->is_damaged || partition->replica.follower.damaged_offset >= 0;
     partition->is_damaged = stele_log_damage_offset(partition->log) >= 0;
     if (!partition->is_damaged && !was_damaged)
         return;

@@ -460,6 +460,27 @@ static void test_held(void **state)
     }
 }
 
+/* What is damaged is deleted before it is repaired: then nothing keeps its replica out of the in-sync set. */
+static void test_deleted(void **state)
+{
+    (void)state;
+    fill(11);
+    flip_payload(others[1], 8 * RECORDS);
+    sim_disk_evict(disk_of(others[1]));
+    struct stele_partition *of = replica(others[1]);
+    of->is_held = true;
+    assert_ok(read_with(others[1], 8 * RECORDS, 8 * RECORDS));
+    cluster_nodes_until(&cluster, lacks_second_other, "the damaged one is out");
+    assert_true(of->replica.follower.damaged_offset >= 0);
+    of->repair_ms = INT64_MAX;
+    stele_partition__released(of);
+    trim(10 * RECORDS);
+    cluster_nodes_until(&cluster, is_whole, "it is in again");
+    assert_int_equal(of->replica.follower.damaged_offset, STELE_OFFSET_NONE);
+    assert_int_equal(metric(others[1], "stele_repaired_ranges_total"), 0);
+    end();
+}
+
 /* One call of a node's memory that fails: the `fail_at`-th from now on. */
 static struct {
     struct stele_mem_source source;
@@ -593,6 +614,7 @@ int main(void)
         cmocka_unit_test(test_follower_of_rot),
         cmocka_unit_test(test_start_in_the_range),
         cmocka_unit_test(test_held),
+        cmocka_unit_test(test_deleted),
         cmocka_unit_test(test_failures),
         cmocka_unit_test(test_unrepairable),
     };
