@@ -162,6 +162,15 @@ static enum stele_err name_copy(struct stele_log_dirs *dirs, const struct stele_
     return err;
 }
 
+static bool is_any_offline(const struct stele_log_dirs *dirs)
+{
+    for (int i = 0; i < dirs->count; i++) {
+        if (dirs->dirs[i].is_offline)
+            return true;
+    }
+    return false;
+}
+
 /* Takes the old directory away, durably. */
 static enum stele_err leave(struct stele_log_dirs *dirs, const struct stele_log_dirs_move *move)
 {
@@ -201,6 +210,8 @@ enum stele_err stele_log_dirs_leave(struct stele_log_dirs *dirs, const struct st
     enum stele_err err = leave(dirs, move);
     if (err != STELE_OK)
         return settle(dirs, move->from, err, "a directory that was left could not be renamed");
+    if (is_any_offline(dirs)) /* one of an earlier stay may be there: the next start sees, and takes the line away */
+        return STELE_OK;
     err = say(dirs, &move->topic_id, move->partition, NULL);
     return dirs->dirs[0].is_offline ? err : STELE_OK; /* a line that stays is true */
 }
@@ -209,10 +220,7 @@ enum stele_err stele_log_dirs__made_in(struct stele_log_dirs *dirs, int dir, con
                                        int32_t partition)
 {
     struct stele_uuid id;
-    bool may_be_elsewhere = stele_moved_find(&dirs->moved, topic_id, partition) != NULL;
-    for (int i = 0; i < dirs->count; i++)
-        may_be_elsewhere = may_be_elsewhere || dirs->dirs[i].is_offline;
-    if (!may_be_elsewhere)
+    if (stele_moved_find(&dirs->moved, topic_id, partition) == NULL && !is_any_offline(dirs))
         return STELE_OK;
     return stele_log_dirs_id(dirs, dir, &id) ? say(dirs, topic_id, partition, &id) : STELE_NOT_FOUND;
 }

@@ -422,6 +422,33 @@ static void test_both(void **state)
     assert_false(has_line(f, f->disk));
 }
 
+/* A partition that was made while a directory with an older one of its name was offline, and then moved: it is where it
+ * was moved to when that directory comes back. */
+static void test_move_beside_offline(void **state)
+{
+    struct fixture *f = *state;
+    struct stele_log_dirs *dirs = NULL;
+    struct stele_log_dirs_move move = the_move();
+    char path[STELE_PATH_BYTES];
+    bool is_moved = false;
+    move.from = FIRST;
+    sim_disk_break(f->disk, "/a*", 0, STELE_IO, 0);
+    assert_ok(open_on(f, f->disk, &dirs));
+    assert_ok(stele_log_dirs_create(dirs, FIRST, "t", 0, &move.topic_id, path));
+    assert_ok(stele_log_dirs_begin_move(dirs, &move, path));
+    (void)snprintf(path + strlen(path), sizeof(path) - strlen(path), "/content");
+    disk_put_text(f->disk, path, "new");
+    assert_ok(swap(dirs, &move, &is_moved));
+    assert_true(is_moved);
+    stele_log_dirs_close(dirs);
+    assert_int_equal(start(f, f->disk), TO);
+    sim_disk_heal(f->disk);
+    assert_true(disk_has(f->disk, "/a/t-0"));
+    assert_int_equal(start(f, f->disk), TO);
+    assert_false(disk_has(f->disk, "/a/t-0"));
+    assert_false(has_line(f, f->disk));
+}
+
 /* The place that a line names is empty: what lies elsewhere is older, so it is neither used nor deleted. A partition
  * that is made anew is where it is made. */
 static void test_gone(void **state)
@@ -542,6 +569,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_target_fails, setup, teardown),
         cmocka_unit_test_setup_teardown(test_target_missing, setup, teardown),
         cmocka_unit_test_setup_teardown(test_both, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_move_beside_offline, setup, teardown),
         cmocka_unit_test_setup_teardown(test_gone, setup, teardown),
         cmocka_unit_test_setup_teardown(test_damaged_lines, setup, teardown),
         cmocka_unit_test_setup_teardown(test_begin_and_end, setup, teardown),
