@@ -101,14 +101,16 @@ static void follow_leader(struct stele_consumer *consumer, struct assigned *assi
 
 /* Answers */
 
-/* Whole batches of the answer move the fetch position; a cut one at the end is asked for again. */
-static const uint8_t *whole_batches(struct assigned *assigned, const uint8_t *at, size_t bytes)
+/* Whole batches of the answer move the fetch position; a cut one at the end is asked for again. One that says that it
+ * goes beyond what is committed is damaged: its checksum is looked at only when it is read. */
+static const uint8_t *whole_batches(struct assigned *assigned, const uint8_t *at, size_t bytes, int64_t high_watermark)
 {
     while (bytes >= STELE_BATCH_HEADER_BYTES) {
         struct stele_batch_header header;
         int64_t size = stele_batch_size(at);
         if (size < STELE_BATCH_HEADER_BYTES || (size_t)size > bytes ||
-            stele_batch_header_read(at, bytes, &header) != STELE_OK)
+            stele_batch_header_read(at, bytes, &header) != STELE_OK || header.base_offset >= high_watermark ||
+            stele_batch_last_offset(&header) >= high_watermark)
             break;
         assigned->fetched = stele_max_i64(assigned->fetched, stele_batch_last_offset(&header) + 1);
         assigned->fetched_epoch = header.partition_leader_epoch;
@@ -118,14 +120,25 @@ static const uint8_t *whole_batches(struct assigned *assigned, const uint8_t *at
     return at;
 }
 
+/* Damage that the node knows of does not heal by asking again; what came before it is to be read first. */
+static void take_refusal(struct stele_consumer *consumer, struct assigned *assigned, enum stele_err err)
+{
+    bool is_final = err == STELE_CORRUPT_MESSAGE && stele_consumer__is_tired(consumer, assigned) &&
+                    assigned->position >= assigned->fetched;
+    if (is_final || !stele_client__retry(consumer->client, &assigned->backoff, err))
+        stele_consumer__fail(consumer, assigned, err, stele_err_text(err));
+}
+
 /* Not one whole batch that is new: a larger one than was asked for, or bytes that are none. */
 static void take_nothing(struct stele_consumer *consumer, struct assigned *assigned, const uint8_t *at, size_t bytes)
 {
     bool is_cut = bytes < STELE_BATCH_PREFIX_BYTES || stele_batch_size(at) > (int64_t)bytes;
-    if (is_cut && assigned->max_bytes < INT32_MAX)
+    if (is_cut && assigned->max_bytes < INT32_MAX) {
         assigned->max_bytes = assigned->max_bytes > INT32_MAX / 2 ? INT32_MAX : assigned->max_bytes * 2;
-    else
-        stele_consumer__refetch(consumer, assigned, STELE_CORRUPT_MESSAGE);
+        return;
+    }
+    assigned->doubted = assigned->fetched;
+    take_refusal(consumer, assigned, STELE_CORRUPT_MESSAGE);
 }
 
 static void take_records(struct stele_consumer *consumer, struct assigned *assigned,
@@ -138,7 +151,7 @@ static void take_records(struct stele_consumer *consumer, struct assigned *assig
         return;
     }
     int64_t before = assigned->fetched;
-    const uint8_t *end = whole_batches(assigned, at, result->records_bytes);
+    const uint8_t *end = whole_batches(assigned, at, result->records_bytes, result->high_watermark);
     if (assigned->fetched == before) {
         stele_mem_free(consumer->client->env->mem, ready);
         take_nothing(consumer, assigned, at, result->records_bytes);
@@ -168,15 +181,6 @@ static bool take_hint(struct stele_consumer *consumer, const struct stele_fetch_
                                      .nodes = fetch->nodes,
                                      .node_count = fetch->node_count};
     return stele_leaders__hint(&consumer->leaders, &hint);
-}
-
-/* Damage that the node knows of does not heal by asking again; what came before it is to be read first. */
-static void take_refusal(struct stele_consumer *consumer, struct assigned *assigned, enum stele_err err)
-{
-    bool is_final = err == STELE_CORRUPT_MESSAGE && stele_consumer__is_tired(consumer, assigned) &&
-                    assigned->position >= assigned->fetched;
-    if (is_final || !stele_client__retry(consumer->client, &assigned->backoff, err))
-        stele_consumer__fail(consumer, assigned, err, stele_err_text(err));
 }
 
 static void read_at_leader(struct stele_consumer *consumer)
