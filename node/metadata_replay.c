@@ -250,8 +250,10 @@ enum stele_err stele_metadata_log_replay(struct stele_log *log, struct stele_env
         begin->applied_offset = load.offset = begin->snapshot_at.end_offset;
         bool is_of_cluster = begin->history_count > 0;
         history_of_image(begin, image);
-        /* It was being installed. */
-        if (is_of_cluster && begin->snapshot_at.end_offset > stele_log_end_offset(log))
+        /* It was being installed; the log may begin there already, beside what is left of the old one. */
+        int64_t log_end = stele_log_end_offset(log);
+        if (is_of_cluster && (begin->snapshot_at.end_offset > log_end ||
+                              (begin->snapshot_at.end_offset == log_end && stele_log_damaged_count(log) > 0)))
             err = stele_log_restart_at(log, begin->snapshot_at.end_offset);
         if (err == STELE_OK)
             err = load_log(&load);

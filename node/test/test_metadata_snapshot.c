@@ -393,6 +393,42 @@ static void test_memory(void **state)
     assert_true(at > 20);
 }
 
+/* An install that a loss of power cut in the middle: the new segment is there, and some of the old ones. The log begins
+ * at the snapshot. */
+static void test_cut_install(void **state)
+{
+    struct fixture *f = *state;
+    struct stele_vfs *vfs = f->env.env.vfs;
+    static const char *const segments[] = {DIR "/00000000000000000005.log", DIR "/00000000000000000020.log"};
+    struct stele_metadata_begin begin = {.history_count = 1, .history[0] = {.offset = -1, .voters.count = 3}};
+    struct stele_log_open open = {
+        .env = &f->env.env, .dir = DIR, .name = DIR, .recovery_point = 12, .log_start_offset = 5, .high_watermark = 12};
+    struct stele_recovery_report report;
+    struct stele_error error;
+    struct stele_log *log = NULL;
+    struct stele_image image;
+    fill(&f->image, 2);
+    write_at(f, 20, 0);
+    for (size_t i = 0; i < STELE_ARRAY_LEN(segments); i++) {
+        struct stele_file *file = NULL;
+        assert_ok(vfs->ops->open(vfs, segments[i], STELE_OPEN_WRITE | STELE_OPEN_CREATE, &file));
+        vfs->ops->close(file);
+    }
+    stele_metadata_log_config(&open.config);
+    assert_ok(stele_log_open(&open, &log, &report, &error));
+    assert_int_equal(stele_log_end_offset(log), 20);
+    assert_int_equal(stele_log_damaged_count(log), 1);
+    stele_image_init(&image, &f->env.mem.mem);
+    stele_metadata_tail_init(&begin.tail, &f->env.mem.mem);
+    assert_ok(stele_metadata_log_replay(log, &f->env.env, &image, 2, &begin, &error));
+    assert_int_equal(stele_log_start_offset(log), 20);
+    assert_int_equal(stele_log_damaged_count(log), 0);
+    assert_same(f, &f->image, &image);
+    stele_metadata_tail_deinit(&begin.tail);
+    stele_image_deinit(&image);
+    stele_log_free(log);
+}
+
 struct counting {
     int snapshots, segments, others;
 };
@@ -467,6 +503,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_replace, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_damage, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_every_call, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_cut_install, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_memory, set_up, tear_down),
         cmocka_unit_test(test_node),
     };
