@@ -73,30 +73,47 @@ static enum stele_err tell_doubt(struct stele_waited *waited, const char *which)
                            which);
 }
 
+/* What the tries of one call came to. */
+struct tries {
+    struct stele_error told; /* by the last one that was answered */
+    bool is_earlier_open;    /* one before that may have done it */
+    bool is_later_open;      /* one after it */
+};
+
+static void note_try(struct tries *tries, const struct stele_waited *waited, enum stele_err err)
+{
+    bool is_lost = err == STELE_CLOSED || err == STELE_REQUEST_TIMED_OUT;
+    if (waited->error->text[0] == 0) {
+        tries->is_later_open = tries->is_later_open || (is_lost && waited->call.is_sent);
+        return;
+    }
+    /* A node may say itself that it could not wait for it. */
+    bool was_in_doubt = tries->told.err == STELE_REQUEST_TIMED_OUT;
+    tries->is_earlier_open = tries->is_earlier_open || tries->is_later_open || was_in_doubt;
+    tries->is_later_open = false;
+    tries->told = *waited->error;
+}
+
 enum stele_err stele_client__wait_for(struct stele_client *client, struct stele_waited *waited,
                                       struct stele_request *request)
 {
     int64_t until = stele_client__until_ms(client);
     struct stele_backoff backoff = {0};
-    struct stele_error told = {.text = ""};
-    bool is_doubtful = false;
+    struct tries tries = {.told.text = ""};
     enum stele_err err;
     do {
         err = stele_client__wait_once(client, waited, request, until);
-        bool is_refused = waited->is_done && (waited->is_final || !stele_client__may_retry(err));
-        if (err != STELE_OK && is_refused && waited->error->text[0] != 0 && waited->is_change && is_doubtful)
-            return tell_doubt(waited, "an earlier");
-        if (err == STELE_OK || (waited->is_done && waited->is_final))
+        if (err == STELE_OK)
             return err;
-        is_doubtful = is_doubtful || (err == STELE_CLOSED && waited->call.is_sent) || err == STELE_REQUEST_TIMED_OUT;
-        if (waited->error->text[0] != 0)
-            told = *waited->error;
+        note_try(&tries, waited, err);
+        if (waited->is_done && waited->is_final)
+            break;
     } while (stele_client__wait_to_retry(client, &backoff, err, until));
-    if (waited->error->text[0] == 0 && told.text[0] != 0) { /* what a node said is worth more than that time ran out */
-        *waited->error = told;
-        waited->err = told.err;
-        if (waited->is_change && waited->call.is_sent)
-            return tell_doubt(waited, "a later");
+    if (tries.told.text[0] != 0) { /* what a node said is worth more than that time ran out */
+        *waited->error = tries.told;
+        waited->err = tries.told.err;
+        if (waited->is_change && (tries.is_later_open || tries.is_earlier_open))
+            return tell_doubt(waited, tries.is_later_open ? "a later" : "an earlier");
     }
     return stele_client__explain(client, waited);
 }
