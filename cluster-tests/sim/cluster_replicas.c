@@ -213,6 +213,18 @@ static void check_members(struct look *look, const struct stele_node_set *member
     }
 }
 
+/* Where that ends which was committed before an epoch. Of what was deleted before anybody saw it there are no batches:
+ * as what follows it was committed no earlier, it goes with that. */
+static int64_t end_before(const struct cluster_partition *partition, int32_t leader_epoch)
+{
+    int64_t i = partition->count;
+    while (i > 0 && partition->batches[i - 1].committed_in >= leader_epoch)
+        i--;
+    if (i == partition->count)
+        return partition->end_offset;
+    return i > 0 ? partition->batches[i - 1].end_offset : 0;
+}
+
 static void check_leader(struct look *look, int64_t high_watermark)
 {
     const struct stele_leader *leader = &look->of->replica.leader;
@@ -227,16 +239,9 @@ static void check_leader(struct look *look, int64_t high_watermark)
     }
     epoch->leader = look->node->number + 1;
     if (replica->role != STELE_REPLICA_LEADER || replica->leader_epoch != leader->leader_epoch) {
-        int64_t to = look->partition->end_offset;
         if (epoch->is_forced)
             return;
-        /* Of what was deleted before anybody saw it there are no batches. */
-        const struct cluster_batch *last = cluster_book_batch(look->partition, to - 1);
-        while (to > 0 && last != NULL && last->committed_in >= leader->leader_epoch) {
-            to = last->base_offset;
-            last = cluster_book_batch(look->partition, to - 1);
-        }
-        verify(look, to, "D5 (a leader has all)");
+        verify(look, end_before(look->partition, leader->leader_epoch), "D5 (a leader has all)");
         return;
     }
     if (high_watermark < replica->high_watermark)
