@@ -624,10 +624,16 @@ static enum stele_err drop_stray_snapshots(struct stele_recovery *rec)
     return STELE_OK;
 }
 
-/* Epochs that have no batch go; when the last batch's is not the last one known, the file was wrong. */
+/* Epochs that have no batch go; when the last batch's is not the last one known, the file was wrong. Where retention
+ * deleted the last batch before the file knew of its epoch nobody can tell: a log with nothing in it then says that it
+ * knows none, and can be compared with any. By an epoch of before it would count as one that parted there. */
 static enum stele_err settle_epochs(struct stele_recovery *rec)
 {
     struct stele_epoch_cache *epochs = &rec->log->epochs;
+    if (rec->start == rec->end && rec->last_epoch < 0 && !rec->open->was_clean) {
+        stele_epoch_cache_clear(epochs);
+        return STELE_OK;
+    }
     stele_epoch_cache_truncate_from_end(epochs, rec->end);
     if (rec->last_epoch >= 0 && stele_epoch_cache_latest(epochs) != rec->last_epoch) {
         enum stele_err err = stele_recovery_rebuild_epochs(rec, rec->log->segment_count);

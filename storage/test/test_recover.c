@@ -482,6 +482,27 @@ static void undo_truncation(struct log_world *w, int32_t epoch)
     world_copy(w, world_path("old"), world_file(0, ".log"), 0);
 }
 
+/* What retention took before the file of epochs was written leaves nothing that tells of its epochs: the last one that
+ * the file has is not that of the log's end, and to compare by it would cut what is committed. */
+static void test_epochs_of_an_emptied_log_are_not_guessed(void **state)
+{
+    struct log_world *w = *state;
+    int deleted = 0;
+    world_fill(w, 3); /* of epoch 0, which the file has */
+    world_append(w, 2, 4);
+    struct stele_log_config config = w->open.config;
+    config.retention_bytes = 0;
+    stele_log_set_config(w->log, &config);
+    stele_log_set_high_watermark(w->log, 5);
+    assert_ok(stele_log_retain(w->log, &deleted));
+    assert_true(deleted > 0);
+    assert_int_equal(stele_epoch_cache_latest(stele_log_epochs(w->log)), 4);
+    world_reopen(w, 3, 5);
+    assert_int_equal(stele_log_start_offset(w->log), 5);
+    assert_int_equal(stele_log_end_offset(w->log), 5);
+    assert_int_equal(stele_epoch_cache_latest(stele_log_epochs(w->log)), -1);
+}
+
 /* A segment that begins before the one before it ends came of a truncation that a crash undid in part. By the epoch of
  * its first batch the older one goes. Where acknowledged offsets are missing besides, nothing is guessed: the message
  * names the file and the way out. */
@@ -724,6 +745,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_unclean_start_scans_from_the_recovery_point, world_set_up,
                                         world_tear_down),
         cmocka_unit_test_setup_teardown(test_overlapping_segments, world_set_up, world_tear_down),
+        cmocka_unit_test_setup_teardown(test_epochs_of_an_emptied_log_are_not_guessed, world_set_up, world_tear_down),
         cmocka_unit_test_setup_teardown(test_overlapping_segment_of_a_newer_epoch_stays, world_set_up, world_tear_down),
         cmocka_unit_test_setup_teardown(test_batches_that_do_not_follow, world_set_up, world_tear_down),
         cmocka_unit_test_setup_teardown(test_empty_segment_in_the_middle, world_set_up, world_tear_down),
