@@ -293,16 +293,6 @@ static bool leads_since(const struct look *look)
     return replica->role == STELE_REPLICA_LEADER && replica->leader.leader_epoch > look->partition->forced_epoch;
 }
 
-/* It agreed with a leader of after the forced election on all that it has. A cut alone is no sign of that: where the
- * epochs that differ are several it takes several (KIP-279); nor needs there be one, when it has what the forced leader
- * has. */
-static bool agrees_since(const struct look *look)
-{
-    const struct stele_replica *replica = &look->of->replica;
-    return replica->role == STELE_REPLICA_FOLLOWER && replica->follower.has_agreed &&
-           replica->follower.leader_epoch >= look->partition->forced_epoch;
-}
-
 static bool begins_forced(const struct look *look)
 {
     const struct stele_replica *replica = &look->of->replica;
@@ -385,7 +375,7 @@ static void check_replica(struct look *look)
                        (long long)end_offset);
     check_start(look, stele_log_start_offset(log));
     if (replica->stale_from >= 0 && has_heard_of_force(look) &&
-        (end_offset <= replica->stale_from || agrees_since(look) || leads_since(look)))
+        (end_offset <= replica->stale_from || end_offset < replica->end_offset || leads_since(look)))
         replica->stale_from = -1;
     if (begins_forced(look))
         lose_what_is_not_there(look);
