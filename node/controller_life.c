@@ -88,7 +88,8 @@ static void formatted(struct stele_controller *control)
                                      stele_log_dirs_path(control->dirs, 0), properties.cluster_id, cluster_id));
         return;
     }
-    (void)snprintf(node->cluster_id, sizeof(node->cluster_id), "%s", cluster_id);
+    if (strcmp(node->cluster_id, cluster_id) != 0) /* who forms a cluster tells it already, on every shard */
+        (void)snprintf(node->cluster_id, sizeof(node->cluster_id), "%s", cluster_id);
     stele_controller_take_settings(control);
     run(control, format_work, format_done);
 }
