@@ -356,7 +356,8 @@ void stele_partition_free(struct stele_partition *partition)
     stele_list_remove(&partition->replica.truncate.wait.link);
     if (partition->flush != NULL)
         stele_log_flush_end(partition->log, partition->flush, STELE_CANCELLED);
-    stele_slice_release(&partition->write_back); /* only when the node ends in the middle */
+    stele_slice_release(&partition->write_back); /* these two only when the node ends in the middle */
+    stele_slice_release(&partition->doubt.slice);
     stele_log_free(partition->opened);
     stele_log_free(partition->log);
     stele_list_remove(&partition->all);
