@@ -250,21 +250,15 @@ static void test_minority(void **state)
 }
 
 /* As a consumer that may be sent elsewhere reads; a doubt is told of what came before. */
-static struct cluster_ask *send_read(int32_t node_id, int64_t offset, int64_t doubted_offset)
+static enum stele_err read_with(int32_t node_id, int64_t offset, int64_t doubted_offset)
 {
-    static struct stele_fetch_partition line; /* until it is sent */
-    line = (struct stele_fetch_partition){STELE_FETCH_PARTITION_OF_CONSUMER, .topic_id = topic_id,
-                                          .fetch_offset = offset, .max_bytes = 1000};
+    struct stele_fetch_partition line = {STELE_FETCH_PARTITION_OF_CONSUMER, .topic_id = topic_id,
+                                         .fetch_offset = offset, .max_bytes = 1000};
     struct stele_request request = {.header.api = STELE_API_FETCH,
                                     .body.fetch = {STELE_FETCH_OF_CONSUMER, .max_bytes = 1000, .partitions = &line,
                                                    .partition_count = 1, .rack = "here"}};
     line.doubted_offset = doubted_offset;
-    return cluster_nodes_send(&cluster, node_id, &request);
-}
-
-static enum stele_err read_with(int32_t node_id, int64_t offset, int64_t doubted_offset)
-{
-    struct cluster_ask *asked = send_read(node_id, offset, doubted_offset);
+    struct cluster_ask *asked = cluster_nodes_send(&cluster, node_id, &request);
     cluster_nodes_until(&cluster, all_answered, "the fetch is answered");
     enum stele_err err = asked->err; /* of the connection */
     if (err == STELE_OK)
@@ -487,22 +481,6 @@ static void test_deleted(void **state)
     end();
 }
 
-/* A node that ends while it looks at what a reader could not use holds no file of it. */
-static void test_end_in_a_look(void **state)
-{
-    (void)state;
-    fill(12);
-    struct cluster_ask *asked = send_read(others[1], 8 * RECORDS, 8 * RECORDS);
-    for (int i = 0; i < 200000 && !replica(others[1])->is_doubting; i++)
-        cluster_nodes_run(&cluster, 1);
-    assert_true(replica(others[1])->is_doubting);
-    kill_node(others[1], SIM_DEATH_KILL);
-    cluster_ask_end(asked);
-    cluster_nodes_start(&cluster);
-    cluster_nodes_until(&cluster, is_whole, "it is back");
-    end();
-}
-
 /* One call of a node's memory that fails: the `fail_at`-th from now on. */
 static struct {
     struct stele_mem_source source;
@@ -637,7 +615,6 @@ int main(void)
         cmocka_unit_test(test_start_in_the_range),
         cmocka_unit_test(test_held),
         cmocka_unit_test(test_deleted),
-        cmocka_unit_test(test_end_in_a_look),
         cmocka_unit_test(test_failures),
         cmocka_unit_test(test_unrepairable),
     };
