@@ -144,6 +144,16 @@ static int start(struct fixture *f, struct sim_disk *disk)
     return place;
 }
 
+/* The old directory is there again: what lies in it is left behind, and there is no more to say of it. */
+static void comes_back(struct fixture *f)
+{
+    sim_disk_heal(f->disk);
+    assert_true(disk_has(f->disk, "/a/t-0"));
+    assert_int_equal(start(f, f->disk), TO);
+    assert_false(disk_has(f->disk, "/a/t-0"));
+    assert_false(has_line(f, f->disk));
+}
+
 /* The whole of it. */
 static enum stele_err swap(struct stele_log_dirs *dirs, const struct stele_log_dirs_move *move, bool *out_is_moved)
 {
@@ -342,11 +352,7 @@ static void test_source_fails(void **state)
     sim_disk_break(f->disk, "/a*", 0, STELE_IO, 0); /* two starts without it */
     assert_int_equal(start(f, f->disk), TO);
     assert_int_equal(start(f, f->disk), TO);
-    sim_disk_heal(f->disk);
-    assert_true(disk_has(f->disk, "/a/t-0"));
-    assert_int_equal(start(f, f->disk), TO);
-    assert_false(disk_has(f->disk, "/a/t-0"));
-    assert_false(has_line(f, f->disk));
+    comes_back(f);
 }
 
 /* The new directory fails when the copy gets its name, also after it had it: the partition is where it was, and what
@@ -442,11 +448,7 @@ static void test_move_beside_offline(void **state)
     assert_true(is_moved);
     stele_log_dirs_close(dirs);
     assert_int_equal(start(f, f->disk), TO);
-    sim_disk_heal(f->disk);
-    assert_true(disk_has(f->disk, "/a/t-0"));
-    assert_int_equal(start(f, f->disk), TO);
-    assert_false(disk_has(f->disk, "/a/t-0"));
-    assert_false(has_line(f, f->disk));
+    comes_back(f);
 }
 
 /* The place that a line names is empty: what lies elsewhere is older, so it is neither used nor deleted. A partition
