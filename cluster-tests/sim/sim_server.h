@@ -27,8 +27,7 @@ struct sim_server {
     struct stele_settings *settings; /* of the machine's own memory, as `mem` */
     struct stele_mem mem;
     int64_t wall_skew_ms, drift_ppm;
-    int64_t
-        slow_until_us; /* then no call takes long, also of those that one event makes one after another; 0: not said */
+    int64_t slow_until_us; /* from then on calls are quick again, also within one event; 0: not said */
     int shard_count;
     /* One life */
     struct sim_process process;
